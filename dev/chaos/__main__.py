@@ -1,7 +1,7 @@
 """`python -m dev.chaos`: three replicas under load and faults, judged from the API server and its audit log.
 
-Prints figures and violations, and keeps them as JSON with the replicas' logs. The exit code is 1 if there is a
-violation. The same seed gives the same sets and the same faults at the same times.
+Prints figures and violations, and stores them as JSON with the logs of the replicas. The exit code is 1 if there is a
+violation. The same seed gives the same JobSets, and the same faults at the same times.
 """
 
 import argparse

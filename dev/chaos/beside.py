@@ -1,4 +1,4 @@
-"""Programs beside a run, in separate processes, so that neither slows the other."""
+"""Runs programs beside a run in separate processes, so that neither slows the other."""
 
 import asyncio
 import contextlib
@@ -15,9 +15,9 @@ from dev.local import LocalError
 
 @contextlib.contextmanager
 def running(module: str, task: Any, output: Path) -> Iterator[None]:
-    """`python -m module` works on the task until the end of the block. What it prints goes to `output`.
+    """Run `python -m module` on the task until the end of the block. Its standard output goes to `output`.
 
-    Raises `LocalError` if it has failed.
+    Raises `LocalError` if the program has failed.
     """
     with output.open("wb") as lines:
         process = subprocess.Popen(  # noqa: S603 (ourselves)
@@ -25,7 +25,7 @@ def running(module: str, task: Any, output: Path) -> Iterator[None]:
             stdin=subprocess.PIPE,
             stdout=lines,
             bufsize=0,
-            start_new_session=True,  # a signal of the terminal is for the run, which ends it
+            start_new_session=True,  # a signal of the terminal reaches only the run, which ends the program
         )
         with process:
             if process.stdin is not None:
@@ -35,19 +35,19 @@ def running(module: str, task: Any, output: Path) -> Iterator[None]:
         raise LocalError(f"{module} ended with exit code {process.returncode}; its error is above")
 
 
-def give_way(nice: int) -> None:
+def lower_priority(nice: int) -> None:
     """Lower the priority of this process.
 
-    Linux may share processor time between sessions, and niceness only counts within each, so that of our session is
-    set, too.
+    Linux may share processor time between sessions. Niceness then counts only within a session, so the niceness of our
+    session is set, too.
     """
     os.nice(nice)
     with contextlib.suppress(OSError):  # not supported here
         Path("/proc/self/autogroup").write_text(str(nice))
 
 
-def work(on_task: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
-    """The program's part: works on the task until its input ends, with the block or with the run."""
+def run_task(on_task: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
+    """Run `on_task` in a program that `running` has started, until the end of the block of `running`."""
     task = json.loads(sys.stdin.buffer.readline())
 
     async def wait_for_end() -> None:

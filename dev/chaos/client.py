@@ -1,4 +1,4 @@
-"""Requests of the load as administrator, to an API server that may be down for a while."""
+"""Sends requests of the load as administrator, to an API server that may be down for a while."""
 
 import contextlib
 import http.client
@@ -14,7 +14,7 @@ CONNECTION_ERRORS = (OSError, http.client.HTTPException)
 
 
 class Admin:
-    """One connection, made again when it breaks; not safe to share between threads."""
+    """One connection, which is made again when it breaks. It is not safe to share between threads."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -23,7 +23,7 @@ class Admin:
     def ask(
         self, method: str, path: str, body: JSON | None = None, content: str = "application/json"
     ) -> tuple[int, Any]:
-        """Status and answer; status 0 if there was none: the request may have been carried out nevertheless."""
+        """Send a request. Returns status and answer, or status 0 without an answer: it may have been carried out."""
         if self._connection is None:
             self._connection = self._cluster.connect()
         try:

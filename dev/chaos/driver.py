@@ -1,4 +1,4 @@
-"""Plays the users and pods of one namespace: creates sets, does what their scripts say, removes those that ended."""
+"""Plays the users and pods of one namespace: creates JobSets, follows their scripts, and deletes ended JobSets."""
 
 import time
 from collections import defaultdict
@@ -13,11 +13,11 @@ from dev.cluster.rest import MERGE
 from kube.model.meta import JSON
 
 KEEP = 5.0
-"""Seconds that a set is kept after its end, in case something still happens to it."""
+"""Seconds that a JobSet is kept after its end, in case something still happens to it."""
 
 WAKE = 10.0
-"""Seconds after which a pod with a node that neither runs nor ends is changed: only a change makes a fake node retry a
-failed write of the status, which a kubelet does by itself."""
+"""Seconds after which a pod that has a node, but neither runs nor ends, is changed. A fake node retries a failed write
+of the status only after a change of the pod, unlike a kubelet."""
 
 WOKEN = "chaos.jobset.dev/woken"
 
@@ -27,11 +27,11 @@ class _Played:
     script: Script
     created: bool = False
     ended: float = 0.0
-    """When it was first seen ended (monotonic seconds)."""
+    """The time at which it was first seen ended (monotonic seconds)."""
 
 
 class Driver:
-    """Keeps `width` sets alive in a namespace, which may be deleted and created again by others."""
+    """Keeps `width` JobSets alive in a namespace, which a fault may delete and create again."""
 
     def __init__(self, admin: Admin, namespace: str, scripts: Iterator[Script], width: int) -> None:
         self._admin = admin
@@ -40,28 +40,29 @@ class Driver:
         self._width = width
         self._played: dict[str, _Played] = {}
         self._waiting: dict[str, float] = {}
-        """Pods that have a node and neither run nor go, by UID: since when, or since when they were changed."""
+        """By UID of each pod that has a node but neither runs nor ends, the time since then or since its last
+        change."""
         self.started = 0
         self.ended = 0
 
     @property
     def alive(self) -> int:
-        """Sets that have not ended."""
-        return sum(not one.ended for one in self._played.values())
+        """Number of JobSets that have not ended."""
+        return sum(not played.ended for played in self._played.values())
 
     def turn(self, *, more: bool) -> None:
-        """Read the sets and act once; new sets only with `more`. Does nothing if the API server does not answer."""
+        """Read the JobSets and act once. With `more`, also create JobSets. Does nothing if the API server is down."""
         sets = self._admin.list_objects(JOBSETS.format(self._namespace))
         pods = self._admin.list_objects(f"/api/v1/namespaces/{self._namespace}/pods")
         if sets is None or pods is None:
             return
         self._wake(pods)
-        found = {one["metadata"]["name"]: one for one in sets}
-        owned = defaultdict(list)
+        jobset_by_name = {jobset["metadata"]["name"]: jobset for jobset in sets}
+        pods_by_jobset = defaultdict(list)
         for pod in pods:
-            owned[pod["metadata"]["labels"].get(keys.JOBSET_NAME, "")].append(pod)
+            pods_by_jobset[pod["metadata"]["labels"].get(keys.JOBSET_NAME, "")].append(pod)
         for name, played in list(self._played.items()):
-            self._continue(played, found.get(name), owned[name])
+            self._play_on(played, jobset_by_name.get(name), pods_by_jobset[name])
         while more and self.alive < self._width:
             script = next(self._scripts)
             self._played[script.name] = _Played(script)
@@ -83,7 +84,7 @@ class Driver:
                 self._admin.ask("PATCH", path, {"metadata": {"annotations": {WOKEN: f"{now:.0f}"}}}, MERGE)
                 self._waiting[uid] = now
 
-    def _continue(self, played: _Played, js: JSON | None, pods: list[JSON]) -> None:
+    def _play_on(self, played: _Played, js: JSON | None, pods: list[JSON]) -> None:
         name = played.script.name
         if js is None:
             if played.created:  # it was deleted by its time to live, or with its namespace
@@ -100,14 +101,14 @@ class Driver:
                 self._admin.ask("DELETE", f"{JOBSETS.format(self._namespace)}/{name}")
             return
         for step in next_steps(played.script, js, pods):
-            self._act(name, step)
+            self._take_step(name, step)
 
     def _create(self, played: _Played) -> None:
-        """A creation without an answer is tried again; one that was carried out shows in the next list."""
+        """Create a JobSet. Without an answer, it is tried again, unless the next list has the JobSet."""
         status, _ = self._admin.ask("POST", JOBSETS.format(self._namespace), played.script.manifest)
         played.created = status in {201, 409}
 
-    def _act(self, name: str, step: Suspend | End) -> None:
+    def _take_step(self, name: str, step: Suspend | End) -> None:
         match step:
             case Suspend(value):
                 path = f"{JOBSETS.format(self._namespace)}/{name}"

@@ -1,7 +1,7 @@
-"""The requests that checks judge, from the audit log.
+"""The requests in the audit log, which the checks judge.
 
-The API server gives each stored write a resourceVersion, which it counts up over all kinds of objects: so the order of
-two stored writes is certain, whatever clocks say.
+The API server gives each stored write a resourceVersion, which increases over all kinds of objects. So the order of two
+stored writes is certain, whatever clocks say.
 """
 
 from dev.cluster.audit import WRITES, Call

@@ -1,7 +1,7 @@
-"""The address of admission: a TCP relay that gives each connection to a replica that is ready, as a Service does.
+"""The address of admission: a TCP relay that passes each connection to a ready replica, as a Service does.
 
-More tolerant than a Service in two ways, so that remaining failures are the manager's: a connection that a replica
-refuses goes to the next one, and connections to a replica that hangs are broken.
+It is more tolerant than a Service in two ways, so that remaining failures are failures of the manager. A connection
+that a replica refuses goes to the next replica, and connections to a replica that hangs are broken.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ CHUNK = 64 * 1024
 
 
 class Failover:
-    """Listens on `port`. Belongs to its event loop."""
+    """Listens on `port`. Call its methods only in its event loop."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -32,7 +32,7 @@ class Failover:
             self.drop(port)
 
     def set_ready(self, ports: list[int]) -> None:
-        """New connections go to these replicas from now on."""
+        """Pass new connections to the replicas on these ports from now on."""
         self._ready = ports
 
     def drop(self, port: int) -> None:
@@ -58,7 +58,7 @@ class Failover:
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    """Until the source ends; then the target is closed, which ends the other direction, too."""
+    """Copy until the source ends. Then the target is closed, which also ends the other direction."""
     with contextlib.suppress(ConnectionError):
         while data := await source.read(CHUNK):
             target.write(data)

@@ -1,4 +1,4 @@
-"""Which faults come when. Pure: the same seed gives the same schedule."""
+"""Schedules faults. Pure: the same seed gives the same schedule."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 WARM_UP = 8.0
-"""Seconds before the first fault: the first sets run by then."""
+"""Seconds before the first fault, in which the first JobSets start."""
 
 CALM_SECONDS = 40.0
-"""Seconds after each turn of all kinds with strangers only, to see their effect alone."""
+"""Seconds after each turn of all kinds in which only strangers act, to see only their effect."""
 
 ALONE_SECONDS = 30.0
-"""Seconds without any fault before the neighbour comes: the time of reviews on this machine without it."""
+"""Seconds without any fault before the neighbour comes, in which the time of reviews without it is measured."""
 
 LONG_RUN = 180.0
-"""Seconds from which on a run has the faults that take long."""
+"""Seconds of a run from which on it also has long faults."""
 
 
 class Kind(StrEnum):
-    """What goes wrong. A replica is the processes of the manager in one pod."""
+    """A kind of fault. A replica consists of the manager's processes in one pod."""
 
     KILL = "kill"
     PAUSE = "pause"
@@ -43,71 +43,73 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """Properties of a kind of fault. `seconds`: its least and greatest duration. `strengths`: see `Fault.strength`."""
+class Traits:
+    """Properties of a kind of fault. `seconds`: shortest and longest duration. `strengths`: see `Fault.strength`."""
 
     meaning: str
     seconds: tuple[float, float] = (0, 0)
     strengths: tuple[float, ...] = (0.0,)
     of_one: bool = False
-    """Whether one replica fails, the leader or a follower."""
+    """Whether a single replica fails, which is the leader or a follower."""
     gentle: bool = False
-    """Whether no process dies of it, so that its memory can be compared."""
+    """Whether no process ends because of it, so that the memory of processes can be compared."""
     at_api_server: bool = False
-    """Whether it is a fault of the API server or of the way to it, which a review may have to wait for."""
+    """Whether it is a fault of the API server or of the connection to it, for which a review may have to wait."""
 
 
 TRAITS = {
-    Kind.KILL: About("A replica gets SIGKILL, and starts again at once", of_one=True),
-    Kind.PAUSE: About("A replica is stopped (SIGSTOP) for longer than the lease, then continues", (8, 14), of_one=True),
-    Kind.PARTITION: About(
+    Kind.KILL: Traits("A replica gets SIGKILL, and starts again at once", of_one=True),
+    Kind.PAUSE: Traits(
+        "A replica is stopped (SIGSTOP) for longer than the lease, then continues", (8, 14), of_one=True
+    ),
+    Kind.PARTITION: Traits(
         "What a replica asks, and the answers, are held back; all of it arrives in the end",
         (8, 14),
         of_one=True,
         at_api_server=True,
     ),
-    Kind.SLOW: About(
+    Kind.SLOW: Traits(
         "Each request of every replica takes longer", (5, 10), (0.2, 2.0), gentle=True, at_api_server=True
     ),
-    Kind.ERRORS: About(
+    Kind.ERRORS: Traits(
         "One in five requests is answered with 429, 500 or 504; half of the 504 were carried out",
         (5, 12),
         (0.2,),
         gentle=True,
         at_api_server=True,
     ),
-    Kind.CUT: About("All connections of every replica to its API server break", gentle=True, at_api_server=True),
-    Kind.EXPIRE: About(
+    Kind.CUT: Traits("All connections of every replica to its API server break", gentle=True, at_api_server=True),
+    Kind.EXPIRE: Traits(
         "Connections break, and for a while watches cannot be resumed (410): every replica lists again",
         (3, 6),
         gentle=True,
         at_api_server=True,
     ),
-    Kind.API_SERVER: About("The API server ends and starts again", at_api_server=True),
-    Kind.ETCD: About("etcd gets SIGKILL and starts again", at_api_server=True),
-    Kind.CERTIFICATE: About("The Secret loses its serving pair; the CA stays", gentle=True),
-    Kind.AUTHORITY: About("The Secret loses the key of its CA: a new CA takes over", gentle=True),
-    Kind.SECRET: About("The Secret is deleted and created again, empty"),
-    Kind.ROLL: About("One replica after another ends by SIGTERM and starts again"),
-    Kind.ALL_DOWN: About("Every replica gets SIGKILL and stays away for a while", (60, 60)),
-    Kind.NAMESPACE: About("A namespace with running sets is deleted and created again"),
-    Kind.STALE: About(
+    Kind.API_SERVER: Traits("The API server ends and starts again", at_api_server=True),
+    Kind.ETCD: Traits("etcd gets SIGKILL and starts again", at_api_server=True),
+    Kind.CERTIFICATE: Traits("The Secret loses its serving pair; the CA stays", gentle=True),
+    Kind.AUTHORITY: Traits("The Secret loses the key of its CA: a new CA takes over", gentle=True),
+    Kind.SECRET: Traits("The Secret is deleted and created again, empty"),
+    Kind.ROLL: Traits("One replica after another ends by SIGTERM and starts again"),
+    Kind.ALL_DOWN: Traits("Every replica gets SIGKILL and stays away for a while", (60, 60)),
+    Kind.NAMESPACE: Traits("A namespace with running sets is deleted and created again"),
+    Kind.STALE: Traits(
         "The API server of the leader is behind: its watches show everything some seconds late",
         (8, 15),
         (2.0, 6.0),
         gentle=True,
         at_api_server=True,
     ),
-    Kind.STALE_KILL: About(
+    Kind.STALE_KILL: Traits(
         "The API servers of all replicas are behind, and the leader gets SIGKILL",
         (14, 20),
         (2.0, 6.0),
         at_api_server=True,
     ),
-    Kind.HOSTILE: About(
+    Kind.HOSTILE: Traits(
         "Slow, broken and hostile clients at every port of every replica, beside all other faults", gentle=True
     ),
-    Kind.NEIGHBOUR: About(
+    Kind.NEIGHBOUR: Traits(
         "A client that takes all capacity that a stranger can get, at every replica, beside other faults", gentle=True
     ),
 }
@@ -115,14 +117,15 @@ TRAITS = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Begins `at` seconds after the start and lasts `seconds`. `target`: leader or follower where one replica fails."""
+    """A fault that begins `at` seconds after the start and lasts `seconds`. `target`: "leader", "follower" or ""."""
 
     at: float
     kind: Kind
     target: str
     seconds: float
     strength: float = 0.0
-    """Seconds that SLOW adds to a request and STALE to an event of a watch; share of requests that ERRORS refuses."""
+    """Seconds that SLOW adds to a request or STALE to an event of a watch, or the share of requests that ERRORS
+    refuses."""
 
     @property
     def end(self) -> float:
@@ -130,7 +133,7 @@ class Fault:
 
 
 STRANGERS = (Kind.HOSTILE, Kind.NEIGHBOUR)
-"""Clients that are there during the whole run: others must not notice them."""
+"""Clients that act during the whole run. Other clients must not notice them."""
 
 AT_API_SERVER = tuple(kind for kind in Kind if TRAITS[kind].at_api_server)
 GENTLE_KINDS = tuple(kind for kind in Kind if TRAITS[kind].gentle)
@@ -138,36 +141,36 @@ _LONG = {Kind.ALL_DOWN}
 
 
 def schedule(seed: int, seconds: float, kinds: Sequence[Kind] = tuple(Kind)) -> list[Fault]:
-    """The faults of a run of that many seconds, in order; all end before it does.
+    """The faults of a run of `seconds` seconds, in order. All faults end before the run ends.
 
-    Every kind comes once before any comes twice. Some begin while the fault before them lasts. Strangers are there all
-    the time; with a neighbour, no other fault begins before it.
+    Every kind comes once before any kind comes twice. Some faults begin while the fault before them lasts. Strangers
+    act all the time. With a neighbour, no other fault begins before it.
     """
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     strangers = [kind for kind in STRANGERS if kind in kinds]
     begin = WARM_UP + ALONE_SECONDS if Kind.NEIGHBOUR in kinds else WARM_UP
-    comes = {Kind.HOSTILE: WARM_UP, Kind.NEIGHBOUR: begin}
-    faults = [Fault(comes[kind], kind, "", round(seconds - comes[kind], 1)) for kind in strangers]
+    arrival = {Kind.HOSTILE: WARM_UP, Kind.NEIGHBOUR: begin}
+    faults = [Fault(arrival[kind], kind, "", round(seconds - arrival[kind], 1)) for kind in strangers]
     faults = [fault for fault in faults if fault.seconds > 0]
     left_out = {*STRANGERS} if seconds >= LONG_RUN else {*STRANGERS, *_LONG}
-    others = [kind for kind in kinds if kind not in left_out]
+    kinds_in_turn = [kind for kind in kinds if kind not in left_out]
     at = begin
-    for number, kind in enumerate(_turns(chance, others)):
-        if strangers and number and number % len(others) == 0:
+    for number, kind in enumerate(_random_kinds(rng, kinds_in_turn)):
+        if strangers and number and number % len(kinds_in_turn) == 0:
             at += CALM_SECONDS
         if at >= seconds:
             break
         traits = TRAITS[kind]
-        target = chance.choice(("leader", "leader", "follower")) if traits.of_one else ""
-        strength = chance.choice(traits.strengths)
-        lasts = min(chance.uniform(*traits.seconds), seconds - at)
-        faults.append(fault := Fault(round(at, 1), kind, target, round(lasts, 1), strength))
-        at += fault.seconds * chance.uniform(0.6, 1) + chance.uniform(4, 12)
+        target = rng.choice(("leader", "leader", "follower")) if traits.of_one else ""
+        strength = rng.choice(traits.strengths)
+        duration = min(rng.uniform(*traits.seconds), seconds - at)
+        faults.append(fault := Fault(round(at, 1), kind, target, round(duration, 1), strength))
+        at += fault.seconds * rng.uniform(0.6, 1) + rng.uniform(4, 12)
     return faults
 
 
-def _turns(chance: random.Random, kinds: list[Kind]) -> Iterator[Kind]:
-    """All kinds in random order, again and again."""
+def _random_kinds(rng: random.Random, kinds: list[Kind]) -> Iterator[Kind]:
+    """Yield all kinds in random order, again and again."""
     while kinds:
-        chance.shuffle(kinds)
+        rng.shuffle(kinds)
         yield from list(kinds)

@@ -1,7 +1,7 @@
 """Clients that are slow, broken or hostile, at every port of every replica.
 
-There are few of them at a time, to test the manager's limits and not the speed of the machine: at each port one client
-a second, and now and then more connections at once than the port may have.
+Few clients act at a time, to test the manager's limits and not the speed of the machine: at each port one client a
+second, and from time to time more connections at once than the port may have.
 """
 
 import asyncio
@@ -24,23 +24,23 @@ STAYS = 12.0
 """Seconds after which a client ends a connection that the server has not closed."""
 
 PAUSE = 0.2
-"""Seconds between two parts of what a client sends."""
+"""Seconds between two parts of a client's data."""
 
 CROWD = 80
-"""Connections at once; the ports of probes and metrics have at most 64."""
+"""Number of connections at once. The ports of probes and metrics allow at most 64."""
 
 NAMES = 1500
-"""Unknown names in a review, with 100 known ones to compare each with: 54 KiB."""
+"""Number of unknown names in a review of 54 KiB, each of which is compared with 100 known names."""
 
 LENGTH = 100_000
-"""Bytes of a body that is promised."""
+"""Bytes of a body that a head announces."""
 
 ENDLESS_CHUNK = b"10000\r\n%s\r\n" % bytes(0x10000)
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A port on this machine. `serves`: its purpose; `path`: one that it answers."""
+    """A port on this machine. `serves`: its purpose. `path`: a path that it answers."""
 
     serves: str
     number: int
@@ -60,26 +60,26 @@ def _endlessly(first: bytes, part: bytes) -> Iterator[bytes]:
 
 CLIENTS: dict[str, Parts] = {
     "nothing": lambda *_: (),
-    "half a head": lambda port, _: [head(port)[:-12]],
-    "half a body": lambda port, _: [head(port) + b'{"kind":'],
-    "one byte at a time": lambda port, _: (bytes([byte]) for byte in head(port)),
-    "bytes after an early answer": lambda port, _: _endlessly(head(replace(port, path="/nowhere")), b"x"),
+    "half a head": lambda port, _: [request_head(port)[:-12]],
+    "half a body": lambda port, _: [request_head(port) + b'{"kind":'],
+    "one byte at a time": lambda port, _: (bytes([byte]) for byte in request_head(port)),
+    "bytes after an early answer": lambda port, _: _endlessly(request_head(replace(port, path="/nowhere")), b"x"),
     "garbage": lambda _, chance: [chance.randbytes(4000)],
-    "endless head": lambda port, _: _endlessly(head(port)[:-2], b"x: y\r\n" * 1000),
-    "endless body": lambda port, _: _endlessly(head(port, "transfer-encoding: chunked"), ENDLESS_CHUNK),
-    "two lengths": lambda port, _: [head(port, "content-length: 5", "content-length: 6") + b"hello"],
-    "many requests at once": lambda port, _: [get(port) * 50],
-    "unknown token": lambda port, chance: [get(port, f"authorization: Bearer {chance.random()}")],
-    "many unknown names": lambda port, _: [post(port, _unknown_names())],
+    "endless head": lambda port, _: _endlessly(request_head(port)[:-2], b"x: y\r\n" * 1000),
+    "endless body": lambda port, _: _endlessly(request_head(port, "transfer-encoding: chunked"), ENDLESS_CHUNK),
+    "two lengths": lambda port, _: [request_head(port, "content-length: 5", "content-length: 6") + b"hello"],
+    "many requests at once": lambda port, _: [get_request(port) * 50],
+    "unknown token": lambda port, chance: [get_request(port, f"authorization: Bearer {chance.random()}")],
+    "many unknown names": lambda port, _: [post_request(port, _unknown_names())],
     "half a handshake": lambda *_: [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"],
-    "no handshake": lambda port, _: [head(port)],
+    "no handshake": lambda port, _: [request_head(port)],
 }
 WITHOUT_TLS = {"half a handshake", "no handshake"}
 IN_CROWDS = {"nothing"}
 
 
 async def abuse(ports: Sequence[Port], seconds: float, seed: int, attempts: Counter[str]) -> None:
-    """Let clients of every kind come to every port. `attempts` counts connections, by what the port serves."""
+    """Let clients of every kind connect to every port. `attempts` counts connections, by the purpose of the port."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
             for number, port in enumerate(ports):
@@ -87,19 +87,21 @@ async def abuse(ports: Sequence[Port], seconds: float, seed: int, attempts: Coun
 
 
 async def _visit(port: Port, chance: random.Random, attempts: Counter[str]) -> None:
-    """All kinds in random order, again and again."""
+    """Let clients of all kinds connect to a port, in random order, again and again."""
     kinds = list(CLIENTS)
     async with asyncio.TaskGroup() as group:
         while True:
             chance.shuffle(kinds)
             for kind in kinds:
-                to = replace(port, tls=port.tls and kind not in WITHOUT_TLS)
+                target = replace(port, tls=port.tls and kind not in WITHOUT_TLS)
                 for _ in range(CROWD if kind in IN_CROWDS and port.serves != "webhooks" else 1):
-                    group.create_task(client(to, CLIENTS[kind], chance, partial(attempts.update, (port.serves,))))
+                    group.create_task(
+                        run_client(target, CLIENTS[kind], chance, partial(attempts.update, (port.serves,)))
+                    )
                 await asyncio.sleep(EVERY)
 
 
-async def client(
+async def run_client(
     port: Port,
     parts: Parts,
     chance: random.Random,
@@ -108,8 +110,8 @@ async def client(
     stays: float = STAYS,
     pause: float = PAUSE,
 ) -> None:
-    """One connection, until either side ends it. None if the replica is down."""
-    with contextlib.suppress(OSError):  # a timeout is one, too
+    """Connect and send the parts, until either side ends the connection. Does nothing if the replica is down."""
+    with contextlib.suppress(OSError):  # a timeout is an OSError, too
         async with asyncio.timeout(stays):
             tls = client_tls() if port.tls else None
             reader, writer = await asyncio.open_connection("127.0.0.1", port.number, ssl=tls)
@@ -127,23 +129,23 @@ async def client(
                 writer.transport.abort()
 
 
-def head(port: Port, *headers: str) -> bytes:
+def request_head(port: Port, *headers: str) -> bytes:
     lines = [f"POST {port.path} HTTP/1.1", "host: x", *(headers or (f"content-length: {LENGTH}",)), "", ""]
     return "\r\n".join(lines).encode()
 
 
-def get(port: Port, *headers: str) -> bytes:
-    """A whole request."""
+def get_request(port: Port, *headers: str) -> bytes:
+    """A complete GET request."""
     return "\r\n".join([f"GET {port.path} HTTP/1.1", "host: x", *headers, "", ""]).encode()
 
 
-def post(port: Port, body: bytes, *headers: str) -> bytes:
+def post_request(port: Port, body: bytes, *headers: str) -> bytes:
     """A whole request."""
-    return head(port, f"content-length: {len(body)}", "content-type: application/json", *headers) + body
+    return request_head(port, f"content-length: {len(body)}", "content-type: application/json", *headers) + body
 
 
-def review(spec: JSON, name: str = "hostile", namespace: str = "hostile", **fields: str) -> bytes:
-    """The review of a new JobSet as the API server sends it, with `fields` of the request replaced."""
+def review_body(spec: JSON, name: str = "hostile", namespace: str = "hostile", **fields: str) -> bytes:
+    """The body of a review of a new JobSet, as the API server sends it, with `fields` of the request replaced."""
     metadata = {"name": name, "namespace": namespace}
     jobset = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "metadata": metadata, "spec": spec}
     request = {"uid": "hostile", "operation": "CREATE", "namespace": namespace, "object": jobset, **fields}
@@ -152,15 +154,15 @@ def review(spec: JSON, name: str = "hostile", namespace: str = "hostile", **fiel
 
 
 def _unknown_names() -> bytes:
-    """A review of a JobSet whose success policy names Jobs that it has not."""
+    """A review of a JobSet whose success policy names ReplicatedJobs that it does not have."""
     groups = [{"name": f"a{'b' * 18}-{number}", "template": {"spec": {"template": {}}}} for number in range(100)]
     policy = {"operator": "All", "targetReplicatedJobs": [f"a{'b' * 18}-x{number}" for number in range(NAMES)]}
-    return review({"replicatedJobs": groups, "successPolicy": policy})
+    return review_body({"replicatedJobs": groups, "successPolicy": policy})
 
 
 @cache
 def client_tls() -> ssl.SSLContext:
-    """Hostile clients do not verify certificates."""
+    """A TLS context that does not verify certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,4 +1,4 @@
-"""Carries out one fault: each function blocks for as long as the fault lasts."""
+"""Carries out faults. Each function blocks for as long as the fault lasts."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from dev.chaos import beside
 from dev.chaos.client import Admin
 from dev.chaos.faults import Fault, Kind
 from dev.chaos.hostile import abuse
-from dev.chaos.portal import call
+from dev.chaos.portal import call_in_portal
 from dev.chaos.relay import Conditions
 from dev.chaos.replica import Replica
 from dev.chaos.stage import DROPPED, Stage
@@ -24,7 +24,7 @@ from manifests import NAMESPACE
 from manifests.naming import WEBHOOK_SECRET
 
 KILLED_IN_FLIGHT = 1.0
-"""Seconds after a kill in which reviews that were sent to that replica may fail."""
+"""Seconds after a kill in which reviews that were sent to the killed replica may fail."""
 
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 RETRY_SECONDS = 60.0
@@ -42,7 +42,7 @@ def _kill(stage: Stage, fault: Fault) -> None:
 
 def _pause(stage: Stage, fault: Fault) -> None:
     replica = stage.replica(fault.target)
-    with stage.excuse(3.0):  # two probes need this long to find out
+    with stage.excuse(3.0):  # two probes need this long to notice it
         replica.signal(signal.SIGSTOP)
     time.sleep(fault.seconds)
     replica.signal(signal.SIGCONT)
@@ -50,15 +50,15 @@ def _pause(stage: Stage, fault: Fault) -> None:
 
 @contextlib.contextmanager
 def _worse_conditions(replicas: Sequence[Replica], **worse: float) -> Iterator[None]:
-    """Worsen the connections of these replicas to the API server for the length of the block."""
-    usual = Conditions()
+    """Worsen the connections of these replicas to the API server during the block."""
+    usual_conditions = Conditions()
     for replica in replicas:
         for name, value in worse.items():
             setattr(replica.relay.conditions, name, value)
     yield
     for replica in replicas:
         for name in worse:
-            setattr(replica.relay.conditions, name, getattr(usual, name))
+            setattr(replica.relay.conditions, name, getattr(usual_conditions, name))
 
 
 def _partition(stage: Stage, fault: Fault) -> None:
@@ -78,7 +78,7 @@ def _errors(stage: Stage, fault: Fault) -> None:
 
 def _cut(stage: Stage, _fault: Fault) -> None:
     for replica in stage.replicas:
-        call(stage.portal, replica.relay.cut)
+        call_in_portal(stage.portal, replica.relay.cut)
 
 
 def _expire(stage: Stage, fault: Fault) -> None:
@@ -89,21 +89,21 @@ def _expire(stage: Stage, fault: Fault) -> None:
 
 def _api_server(stage: Stage, _fault: Fault) -> None:
     with stage.excuse(1.0):
-        _end(stage, "kube-apiserver", signal.SIGTERM)
+        _end_component(stage, "kube-apiserver", signal.SIGTERM)
         _await_api_server(stage)
 
 
 def _etcd(stage: Stage, _fault: Fault) -> None:
-    _end(stage, "etcd", signal.SIGKILL)
+    _end_component(stage, "etcd", signal.SIGKILL)
     _await_api_server(stage)
 
 
-def _end(stage: Stage, component: str, number: signal.Signals) -> None:
-    """Wait until a new process replaces this one. A process that does not end in time gets SIGKILL."""
+def _end_component(stage: Stage, component: str, number: signal.Signals) -> None:
+    """End a component by a signal, or by SIGKILL if that takes too long, and wait until a new process replaces it."""
     pid = stage.pid(component)
-    for wanted in (number, signal.SIGKILL):
+    for signal_number in (number, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, wanted)
+            os.kill(pid, signal_number)
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             if stage.pid(component) != pid:
@@ -114,20 +114,20 @@ def _end(stage: Stage, component: str, number: signal.Signals) -> None:
 def _await_api_server(stage: Stage) -> None:
     plan = stage.cluster.plan
     tls = rest.client_tls(plan.layout.pki, "ca", ADMIN)
-    _until(lambda: rest.answers(plan.ports["kube-apiserver"], "/readyz", tls))
+    _wait_until(lambda: rest.answers(plan.ports["kube-apiserver"], "/readyz", tls))
 
 
 def _certificate(stage: Stage, _fault: Fault) -> None:
-    _ask(stage, "PATCH", f"{SECRETS}/{WEBHOOK_SECRET}", {"data": {"tls.crt": None, "tls.key": None}}, {200})
+    _repeat_request(stage, "PATCH", f"{SECRETS}/{WEBHOOK_SECRET}", {"data": {"tls.crt": None, "tls.key": None}}, {200})
 
 
 def _authority(stage: Stage, _fault: Fault) -> None:
-    _ask(stage, "PATCH", f"{SECRETS}/{WEBHOOK_SECRET}", {"data": {"ca.key": None}}, {200})
+    _repeat_request(stage, "PATCH", f"{SECRETS}/{WEBHOOK_SECRET}", {"data": {"ca.key": None}}, {200})
 
 
 def _secret(stage: Stage, _fault: Fault) -> None:
-    _ask(stage, "DELETE", f"{SECRETS}/{WEBHOOK_SECRET}", None, {200, 404})
-    _ask(stage, "POST", SECRETS, {"metadata": {"name": WEBHOOK_SECRET}}, {201, 409})
+    _repeat_request(stage, "DELETE", f"{SECRETS}/{WEBHOOK_SECRET}", None, {200, 404})
+    _repeat_request(stage, "POST", SECRETS, {"metadata": {"name": WEBHOOK_SECRET}}, {201, 409})
 
 
 def _roll(stage: Stage, _fault: Fault) -> None:
@@ -143,13 +143,13 @@ def _all_down(stage: Stage, fault: Fault) -> None:
         time.sleep(fault.seconds)
         for replica in stage.replicas:
             replica.wanted = True
-        _until(lambda: any(replica.ready for replica in stage.replicas))
+        _wait_until(lambda: any(replica.ready for replica in stage.replicas))
 
 
 def _namespace(stage: Stage, _fault: Fault) -> None:
     path = "/api/v1/namespaces"
-    _ask(stage, "DELETE", f"{path}/{DROPPED}", None, {404})
-    _ask(stage, "POST", path, {"metadata": {"name": DROPPED}}, {201, 409})
+    _repeat_request(stage, "DELETE", f"{path}/{DROPPED}", None, {404})
+    _repeat_request(stage, "POST", path, {"metadata": {"name": DROPPED}}, {201, 409})
 
 
 def _stale(stage: Stage, fault: Fault) -> None:
@@ -158,12 +158,12 @@ def _stale(stage: Stage, fault: Fault) -> None:
 
 
 def _stale_kill(stage: Stage, fault: Fault) -> None:
-    before = min(fault.strength, fault.seconds)
+    seconds_before = min(fault.strength, fault.seconds)
     with _worse_conditions(stage.replicas, behind=fault.strength):
-        time.sleep(before)  # the caches of the others are as old as possible
+        time.sleep(seconds_before)  # until the caches of the other replicas are as old as possible
         with stage.excuse(KILLED_IN_FLIGHT):
             stage.replica("leader").signal(signal.SIGKILL)
-        time.sleep(fault.seconds - before)
+        time.sleep(fault.seconds - seconds_before)
 
 
 def _hostile(stage: Stage, fault: Fault) -> None:
@@ -179,18 +179,20 @@ def _neighbour(stage: Stage, fault: Fault) -> None:
     stage.neighbour.update(json.loads(output.read_text()))
 
 
-def _ask(stage: Stage, method: str, path: str, body: dict[str, object] | None, wanted: set[int]) -> None:
-    """Repeat a request until the answer is one of these."""
+def _repeat_request(
+    stage: Stage, method: str, path: str, body: dict[str, object] | None, expected_codes: set[int]
+) -> None:
+    """Repeat a request until the status of the answer is one of `expected_codes`."""
     admin = Admin(stage.cluster)
     content = MERGE if method == "PATCH" else "application/json"
-    _until(lambda: admin.ask(method, path, body, content)[0] in wanted)
+    _wait_until(lambda: admin.ask(method, path, body, content)[0] in expected_codes)
     admin.close()
 
 
-def _until(reached: Callable[[], bool]) -> None:
-    """Wait for this, at most a minute: the checks find what takes longer."""
+def _wait_until(is_reached: Callable[[], bool]) -> None:
+    """Wait for a condition, for at most a minute. The checks report what takes longer."""
     deadline = time.monotonic() + RETRY_SECONDS
-    while not reached() and time.monotonic() < deadline:
+    while not is_reached() and time.monotonic() < deadline:
         time.sleep(0.3)
 
 

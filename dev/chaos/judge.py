@@ -1,4 +1,4 @@
-"""All checks of the records of a run: audit log, remaining JobSets, lists of pods, memory. Pure."""
+"""Applies all checks to the records of a run: audit log, remaining JobSets, lists of pods, memory. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,14 +14,17 @@ NOT_READY = "not ready"
 
 @dataclass(slots=True)
 class Record:
-    """Records of the API server during and after a run.
+    """Records of a run. A life of a replica is the time between one start of its process and the next.
 
-    `left`: UIDs of the JobSets at the end. `not_ready`: replicas a minute after the last fault. `stuck`: namespace of
-    the set that cannot go on. `domains`: of each node. `memory`: samples of each life of a replica. `excused`: when no
-    replica could answer reviews. `calm`: when no fault acted but hostile clients. `stops`: of replicas. `names`: of
-    credentials. `answers`: to an independent prober. `expected`: when each replica has to answer. `undisturbed`: when
-    no fault acted that a review has to wait for. `alone`: before the neighbour came. `logs`: lines of each life of a
-    replica.
+    - `stuck`: namespace of the JobSet that cannot continue; `domains`: exclusive domain of each node
+    - `left`: UIDs of the JobSets at the end; `not_ready`: replicas that are not ready a minute after the last fault
+    - `memory`, `logs`: samples and log lines of each life of a replica; `stops`: ends of replicas
+    - `names`: names of replicas by credential
+    - `answers`: answers to an independent prober; `expected`: times in which each replica has to answer
+    - `excused`: times in which no replica could answer reviews
+    - `calm`: times in which only hostile clients acted
+    - `undisturbed`: times without a fault for which a review has to wait
+    - `alone`: times before the neighbour came
     """
 
     events: Sequence[Event]
@@ -43,29 +46,31 @@ class Record:
 
 
 def judge(record: Record) -> JSON:
-    """Figures, and all violations."""
+    """The figures and all violations of a run."""
     events = record.events
-    led = leaders.check(events)
-    rate, busy = costs.check_requests(events, record.stuck)
-    memory, grown = costs.check_memory(record.memory)
-    failed = admission.failures(events)
+    lease_result = leaders.check(events)
+    rate, request_violations = costs.check_requests(events, record.stuck)
+    memory, memory_violations = costs.check_memory(record.memory)
+    failed_admissions = admission.admission_failures(events)
     allowed = strangers.allowed_seconds(record.answers, record.expected, record.alone)
-    admissions, slowest, slow = calm.check_times(events, record.calm, allowed)
-    probes, refused = strangers.check_liveness(record.answers, record.expected)
-    small, waited = strangers.check_reviews(record.answers, record.expected, record.undisturbed, allowed)
+    admissions, slowest, admission_violations = calm.check_times(events, record.calm, allowed)
+    probes, liveness_violations = strangers.check_liveness(record.answers, record.expected)
+    small_reviews, review_violations = strangers.check_reviews(
+        record.answers, record.expected, record.undisturbed, allowed
+    )
     logs = {name: strangers.check_log(name, lines) for name, lines in record.logs.items()}
     violations = [
-        *led.violations,
+        *lease_result.violations,
         *outcomes.check(events, record.left),
         *admission.check(events, record.excused),
         *placement.check(record.looks, record.domains),
         *calm.check_stops(record.stops, record.calm),
         *calm.check_lease(events, record.calm),
-        *slow,
-        *busy,
-        *grown,
-        *refused,
-        *waited,
+        *admission_violations,
+        *request_violations,
+        *memory_violations,
+        *liveness_violations,
+        *review_violations,
         *(violation for _, found in logs.values() for violation in found),
         *(Violation(NOT_READY, name, "it is not ready a minute after the last fault") for name in record.not_ready),
     ]
@@ -79,9 +84,10 @@ def judge(record: Record) -> JSON:
             for event in events
         ),
         "requests_of_manager": sum(event.user == MANAGER for event in events),
-        "terms_of_lease": led.terms,
-        "late_writes": led.late,
-        "admissions_failed_while_excused": len(failed) - sum(one.rule == admission.RULE for one in violations),
+        "terms_of_lease": lease_result.terms,
+        "late_writes": lease_result.late,
+        "admissions_failed_while_excused": len(failed_admissions)
+        - sum(one.rule == admission.RULE for one in violations),
         "calm_seconds": round(sum(end - begin for begin, end in record.calm), 1),
         "calm_admissions": admissions,
         "calm_admission_p99_seconds": slowest,
@@ -90,7 +96,7 @@ def judge(record: Record) -> JSON:
         "liveness_probes": probes,
         "undisturbed_seconds": round(sum(end - begin for begin, end in record.undisturbed), 1),
         "allowed_p99_seconds": round(allowed, 3),
-        "small_reviews": small,
+        "small_reviews": small_reviews,
         "log_lines_per_second": {name: most for name, (most, _) in logs.items()},
         "looks_at_pods": len(record.looks),
         "violations": [_name_replicas(asdict(violation), record.names) for violation in violations],
@@ -98,7 +104,7 @@ def judge(record: Record) -> JSON:
 
 
 def _name_replicas(violation: JSON, names: Mapping[str, str]) -> JSON:
-    """With the names of replicas in place of their credentials."""
+    """The violation, with the names of replicas in place of their credentials."""
     for credential, name in names.items():
         violation["text"] = violation["text"].replace(credential, name)
     return violation

@@ -1,4 +1,4 @@
-"""JobSets of every kind, and the next actions of their users and pods. Pure: seed and state in, requests out."""
+"""Makes JobSets of every kind, and decides the next actions of their users and pods, from seed and state. Pure."""
 
 import json
 import random
@@ -12,7 +12,7 @@ from dev.cluster.nodes import EXIT_CODE
 from kube.model.meta import JSON
 
 TOPOLOGY, POOL = "rack", "pool"
-"""Labels of nodes. Exclusive sets have the second pool to themselves: a domain with any pod of a set is taken."""
+"""Labels of nodes. Only exclusive JobSets use the second pool, since a domain with a pod of any JobSet is taken."""
 
 KINDS = ("plain", "failing", "in-order", "depends-on", "restarting", "suspended", "exclusive", "ttl")
 TTL = 3
@@ -22,9 +22,10 @@ PODS_OF_EXCLUSIVE = 2
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A set and its fate.
+    """A JobSet, and what happens to it.
 
-    One pod fails in each of the first `failures` attempts. The set is resumed `resumes` times before its pods may end.
+    One pod fails in each of the first `failures` attempts. The JobSet is resumed `resumes` times before its pods may
+    end.
     """
 
     manifest: JSON
@@ -38,7 +39,7 @@ class Script:
 
     @property
     def leaves(self) -> bool:
-        """Whether the set goes by itself when it has ended."""
+        """Whether the JobSet is deleted by its time to live after its end."""
         return "ttlSecondsAfterFinished" in self.manifest["spec"]
 
 
@@ -51,14 +52,14 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Let a pod end."""
+    """Let a pod end with this exit code."""
 
     pod: str
     code: int
 
 
 def scripts(seed: int) -> Iterator[Script]:
-    """Sets without end: each kind once before any comes twice."""
+    """Yield scripts forever. Each kind comes once before any kind comes twice."""
     chance = random.Random(seed)
     kinds = list(KINDS)
     number = 0
@@ -70,7 +71,7 @@ def scripts(seed: int) -> Iterator[Script]:
 
 
 def script(chance: random.Random, kind: str, name: str) -> Script:
-    """One set of a kind."""
+    """A script of this kind."""
     jobs, pods = chance.randint(1, 3), chance.randint(1, 2)
     groups = [_group("workers", jobs, pods)]
     spec: JSON = {"replicatedJobs": groups, "failurePolicy": {"maxRestarts": 4}}
@@ -111,7 +112,7 @@ def script(chance: random.Random, kind: str, name: str) -> Script:
 
 
 def stuck() -> JSON:
-    """A set whose Jobs a quota of its namespace refuses."""
+    """A JobSet whose Jobs are refused by a quota of its namespace."""
     return _manifest("stuck", {}, {"replicatedJobs": [_group("workers", 3, 1)]})
 
 
@@ -131,18 +132,18 @@ def _group(name: str, jobs: int, pods: int, *, pool: int = 0) -> JSON:
 
 
 def next_steps(script: Script, js: JSON, pods: Sequence[JSON]) -> list[Suspend | End]:
-    """The next steps of a set, from its state and its pods in the API server. Steps are idempotent.
+    """The next steps of a JobSet, from its state and its pods in the API server. Steps are idempotent.
 
-    Pods of an exclusive Job end when all of them are bound: they work together. A leader that has ended before that
-    keeps no other Job out of its domain (docs/concepts/exclusive-placement.md), and its followers still go there.
+    Pods of an exclusive Job end only when all of them are bound. A leader that has ended before keeps no other Job out
+    of its domain (docs/concepts/exclusive-placement.md), but its followers still go there.
     """
     status = js.get("status") or {}
     if status.get("terminalState"):
         return []
     running = [pod for pod in pods if pod["status"].get("phase") == "Running" and not _has_been_ended(pod)]
     if keys.EXCLUSIVE_TOPOLOGY in script.manifest["metadata"].get("annotations", {}):
-        bound = Counter(_job(pod) for pod in pods if pod["spec"].get("nodeName") and not _is_deleted(pod))
-        running = [pod for pod in running if bound[_job(pod)] == PODS_OF_EXCLUSIVE]
+        bound = Counter(_job_name(pod) for pod in pods if pod["spec"].get("nodeName") and not _is_deleted(pod))
+        running = [pod for pod in running if bound[_job_name(pod)] == PODS_OF_EXCLUSIVE]
     resumed = status.get("executionAttempts", -1) + 1
     if js["spec"].get("suspend"):
         return [Suspend(False)] if _is_suspended(status) and not pods else []
@@ -159,7 +160,7 @@ def _ending(script: Script, pod: JSON) -> End | None:
     return End(pod["metadata"]["name"], 1) if pod_key == ("workers", "0", "0") else None
 
 
-def _job(pod: JSON) -> str:
+def _job_name(pod: JSON) -> str:
     name: str = pod["metadata"]["labels"]["job-name"]
     return name
 

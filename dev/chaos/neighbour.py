@@ -1,7 +1,7 @@
 """`python -m dev.chaos.neighbour`: a client that reaches every port of every replica, and uses all capacity it can get.
 
-A hostile client makes one mistake. The neighbour sends what delays others, as much as a laptop can; the most expensive
-part goes to one replica at a time. Prints its number of connections by purpose.
+While a hostile client makes one mistake, the neighbour sends requests that delay other clients, as many as a laptop
+can. It sends the most expensive requests to one replica at a time. It prints its number of connections by purpose.
 """
 
 import asyncio
@@ -14,38 +14,38 @@ from functools import cache, partial
 from typing import Any
 
 from dev.chaos import beside, hostile
-from dev.chaos.hostile import Parts, Port, client, get, post, review
+from dev.chaos.hostile import Parts, Port, get_request, post_request, review_body, run_client
 from webhooks.review import MAX_FIELDS, fields_of
 
 NAMESPACE = "chaos-neighbour"
 MAX_JOBS = 4
-"""Jobs that a policy allows a JobSet in the namespace."""
+"""Number of Jobs that a policy allows a JobSet in the namespace."""
 
 TURN = 15.0
-"""Seconds for which one replica gets the requests that are not for all."""
+"""Seconds for which one replica gets the requests that go to one replica at a time."""
 
 RATE = 5_000_000
-"""Bytes of large bodies in a second."""
+"""Bytes of large bodies that are sent in a second."""
 
 CHUNK = 64 * 1024
 LARGE = 7 * 2**20 - 2048
-"""Bytes of a list: the review is a little smaller than the largest that is read."""
+"""Bytes of a list, so that the review is a little smaller than the largest review that is read."""
 
 WARNED = 3000
-"""Requests for another protocol on one connection."""
+"""Number of requests for another protocol on one connection."""
 
 VARIABLES = 700
-"""Variables of a JobSet of 20 KiB: more fields than the event loop works on."""
+"""Number of variables of a JobSet of 20 KiB, which has more fields than the event loop works on."""
 
 NICE = 10
-"""Its niceness: it plays a client on another machine."""
+"""The niceness of the neighbour, which plays a client on another machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """What the neighbour sends to the ports in `serves`: again every `every` seconds, for at most `stays` seconds.
+    """Data that the neighbour sends to the ports in `serves`, every `every` seconds, for at most `stays` seconds.
 
-    `pause`: seconds between two parts. `turns`: whether one replica at a time gets it, or all.
+    `pause`: seconds between two parts. `turns`: whether one replica at a time gets the data, or all replicas.
     """
 
     name: str
@@ -54,31 +54,31 @@ class Habit:
     every: float
     stays: float
     leaves_early: bool = False
-    """Whether it leaves at any time until then."""
+    """Whether it leaves at a random time within `stays`."""
     pause: float = hostile.PAUSE
     turns: bool = False
 
 
 @cache
-def _list(field: str) -> bytes:
-    """The largest review that is read, of a JobSet with a list of as many items as are decoded."""
-    whole = review({"replicatedJobs": [group(1)], field: ["..."]})
-    items = [b"{}"] * (MAX_FIELDS - fields_of(whole))
-    return whole.replace(b'"..."', b",".join(items).ljust(LARGE))
+def _largest_review(field: str) -> bytes:
+    """The largest review that is read. Its JobSet has a list with as many items as are decoded."""
+    template = review_body({"replicatedJobs": [replicated_job(1)], field: ["..."]})
+    items = [b"{}"] * (MAX_FIELDS - fields_of(template))
+    return template.replace(b'"..."', b",".join(items).ljust(LARGE))
 
 
 def _large_list(chance: random.Random) -> bytes:
-    return _list(chance.choice(("replicatedJobs", "volumeClaimPolicies")))
+    return _largest_review(chance.choice(("replicatedJobs", "volumeClaimPolicies")))
 
 
-def _set_of(variables: int, jobs: int = 1) -> bytes:
-    return review({"replicatedJobs": [group(variables, jobs)]}, "neighbour", NAMESPACE)
+def _jobset_review(variables: int, jobs: int = 1) -> bytes:
+    return review_body({"replicatedJobs": [replicated_job(variables, jobs)]}, "neighbour", NAMESPACE)
 
 
 def _control_characters(port: Port, chance: random.Random) -> Iterator[bytes]:
     text = "a\x1b[2Jb\x85c\u2028d\x07"
     field = chance.choice(("uid", "operation"))
-    yield post(port, review({"replicatedJobs": [group(1)]}, text, text, **{field: text}))
+    yield post_request(port, review_body({"replicatedJobs": [replicated_job(1)]}, text, text, **{field: text}))
     yield f"GET /{text} HTTP/1.1\r\nhost: {text}\r\n\r\n".encode()
 
 
@@ -87,7 +87,7 @@ UPGRADE = ("connection: upgrade", "upgrade: x")
 HABITS = (
     Habit(
         "large list",
-        lambda port, chance: _chunks(post(port, _large_list(chance))),
+        lambda port, chance: _chunks(post_request(port, _large_list(chance))),
         WEBHOOKS,
         LARGE * 1.25 / RATE,
         20.0,
@@ -96,7 +96,7 @@ HABITS = (
     ),
     Habit(
         "half a large body",
-        lambda port, _: _chunks(post(port, _list("replicatedJobs")), share=0.5),
+        lambda port, _: _chunks(post_request(port, _largest_review("replicatedJobs")), share=0.5),
         WEBHOOKS,
         LARGE * 2.5 / RATE,
         20.0,
@@ -111,14 +111,16 @@ HABITS = (
         0.5,
         leaves_early=True,
     ),
-    Habit("readiness left", lambda port, _: [_get(port, "/readyz")], ("probes",), 0.05, 0.2),
-    Habit("liveness", lambda port, _: [_get(port, "/healthz")], ("probes",), 0.5, 2.0),
-    Habit("many variables", lambda port, _: [post(port, _set_of(VARIABLES))], WEBHOOKS, 1.0, 10.0),
-    Habit("denied by policy", lambda port, _: [post(port, _set_of(1, MAX_JOBS + 1))], WEBHOOKS, 0.5, 10.0),
+    Habit("readiness left", lambda port, _: [_get_request(port, "/readyz")], ("probes",), 0.05, 0.2),
+    Habit("liveness", lambda port, _: [_get_request(port, "/healthz")], ("probes",), 0.5, 2.0),
+    Habit("many variables", lambda port, _: [post_request(port, _jobset_review(VARIABLES))], WEBHOOKS, 1.0, 10.0),
+    Habit(
+        "denied by policy", lambda port, _: [post_request(port, _jobset_review(1, MAX_JOBS + 1))], WEBHOOKS, 0.5, 10.0
+    ),
     Habit("control characters", _control_characters, EVERYWHERE, 1.0, 2.0),
     Habit(
         "warned of",
-        lambda port, _: [_get(port, "/", *UPGRADE)] * WARNED,
+        lambda port, _: [_get_request(port, "/", *UPGRADE)] * WARNED,
         EVERYWHERE,
         10.0,
         10.0,
@@ -129,42 +131,46 @@ HABITS = (
 
 
 async def play(task: Any) -> None:
-    """All habits at once, until it is cancelled."""
+    """Play all habits at once, until cancelled."""
     ports = [Port(**port) for port in task["ports"]]
     requests: Counter[str] = Counter()
     try:
-        async with asyncio.TaskGroup() as group:
+        async with asyncio.TaskGroup() as replicated_job:
             for habit in HABITS:
                 for serves in habit.serves:
-                    those = [port for port in ports if port.serves == serves]
-                    for number, some in enumerate([those] if habit.turns else [[port] for port in those]):
+                    serving_ports = [port for port in ports if port.serves == serves]
+                    for number, habit_ports in enumerate(
+                        [serving_ports] if habit.turns else [[port] for port in serving_ports]
+                    ):
                         chance = random.Random(f"{task['seed']} {habit.name} {serves} {number}")
-                        group.create_task(_keep_up(habit, some, chance, requests))
+                        replicated_job.create_task(_repeat_habit(habit, habit_ports, chance, requests))
     finally:
         print(json.dumps(requests))
 
 
-async def _keep_up(habit: Habit, ports: Sequence[Port], chance: random.Random, requests: Counter[str]) -> None:
-    """One habit, at these ports in turn."""
+async def _repeat_habit(habit: Habit, ports: Sequence[Port], chance: random.Random, requests: Counter[str]) -> None:
+    """Play one habit at these ports in turn."""
     now = asyncio.get_running_loop().time
-    async with asyncio.TaskGroup() as group:
+    async with asyncio.TaskGroup() as replicated_job:
         while True:
             port = ports[int(now() / TURN) % len(ports)]
             stays = chance.uniform(0, habit.stays) if habit.leaves_early else habit.stays
-            done = partial(requests.update, (habit.name,))
-            group.create_task(client(port, habit.parts, chance, done, stays=stays, pause=habit.pause))
+            count_connection = partial(requests.update, (habit.name,))
+            replicated_job.create_task(
+                run_client(port, habit.parts, chance, count_connection, stays=stays, pause=habit.pause)
+            )
             await asyncio.sleep(habit.every)
 
 
-def group(variables: int, jobs: int = 1) -> dict[str, Any]:
-    """A replicated Job with one container."""
+def replicated_job(variables: int, jobs: int = 1) -> dict[str, Any]:
+    """A ReplicatedJob with one container."""
     env = [{"name": f"A{number:03}", "value": "1"} for number in range(variables)]
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "train", "env": env}]}
     return {"name": "w", "replicas": jobs, "template": {"spec": {"backoffLimit": 0, "template": {"spec": pod}}}}
 
 
 def policy() -> dict[str, Any]:
-    """The policy of its namespace."""
+    """The JobSetPolicy of the neighbour's namespace."""
     match = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}}
     spec = {"match": match, "validationActions": ["Deny"], "rules": {"maxJobs": {"max": MAX_JOBS}}}
     return {
@@ -176,16 +182,16 @@ def policy() -> dict[str, Any]:
 
 
 def _chunks(data: bytes, share: float = 1) -> Iterator[bytes]:
-    """The first part of the data."""
+    """Yield the first `share` of the data, in chunks."""
     end = int(len(data) * share)
     for begin in range(0, end, CHUNK):
         yield data[begin : min(begin + CHUNK, end)]
 
 
-def _get(port: Port, path: str, *headers: str) -> bytes:
-    return get(replace(port, path=path), "accept: */*", *headers)
+def _get_request(port: Port, path: str, *headers: str) -> bytes:
+    return get_request(replace(port, path=path), "accept: */*", *headers)
 
 
 if __name__ == "__main__":
-    beside.give_way(NICE)
-    beside.work(play)
+    beside.lower_priority(NICE)
+    beside.run_task(play)

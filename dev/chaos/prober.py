@@ -1,7 +1,7 @@
 """`python -m dev.chaos.prober`: probes all replicas as a kubelet does, and sends reviews as an API server does.
 
-Each request has a new connection. For each request a line of JSON is printed, an `Answer` of
-`dev.chaos.checks.strangers`.
+Each request has a new connection. For each request, an `Answer` of `dev.chaos.checks.strangers` is printed as a line of
+JSON.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from typing import Any
 
 from dev.chaos import beside
 from dev.chaos.checks.strangers import LIVENESS, NO_ANSWER, REVIEW, WEBHOOK_TIMEOUT, Answer
-from dev.chaos.hostile import Port, client_tls, get, post, review
-from dev.chaos.neighbour import NAMESPACE, group
+from dev.chaos.hostile import Port, client_tls, get_request, post_request, review_body
+from dev.chaos.neighbour import NAMESPACE, replicated_job
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 
 EVERY = {LIVENESS: 1.0, REVIEW: 0.25}
@@ -25,13 +25,13 @@ DEADLINE = {LIVENESS: 1.0, REVIEW: WEBHOOK_TIMEOUT}
 """Seconds that a kubelet and an API server wait for an answer."""
 
 VARIABLES = 130
-"""Environment variables of the JobSet, which make its review 4 KiB large."""
+"""Number of environment variables of the JobSet, with which its review has 4 KiB."""
 
-BODY = review({"replicatedJobs": [group(VARIABLES)]}, "small", NAMESPACE)
+BODY = review_body({"replicatedJobs": [replicated_job(VARIABLES)]}, "small", NAMESPACE)
 
 
 async def play(task: Any) -> None:
-    """Send requests until cancelled. `task`: for the name of each replica, its ports."""
+    """Send requests until cancelled. `task` has the ports of each replica, by name of the replica."""
     async with asyncio.TaskGroup() as tasks:
         for replica, ports in task.items():
             serving = {port["serves"]: Port(**port) for port in ports}
@@ -48,18 +48,20 @@ async def _regularly(seconds: float, ask: Callable[[int], Coroutine[Any, Any, No
 
 
 async def _probe_liveness(replica: str, port: Port, _number: int) -> None:
-    request = get(Port("", 0, "/healthz"), "connection: close")
-    await _ask(replica, LIVENESS, port, request, lambda status, _: "" if status == "200" else f"HTTP {status}")
+    request = get_request(Port("", 0, "/healthz"), "connection: close")
+    await _send_request(replica, LIVENESS, port, request, lambda status, _: "" if status == "200" else f"HTTP {status}")
 
 
 async def _send_review(replica: str, port: Port, number: int) -> None:
     """Send a review, alternating between defaulting and validation."""
     path = (MUTATE_PATH, VALIDATE_PATH)[number % 2]
-    request = post(Port("", 0, path), BODY, "connection: close")
-    await _ask(replica, REVIEW, port, request, _review_fault)
+    request = post_request(Port("", 0, path), BODY, "connection: close")
+    await _send_request(replica, REVIEW, port, request, _review_fault)
 
 
-async def _ask(replica: str, kind: str, port: Port, request: bytes, fault_of: Callable[[str, bytes], str]) -> None:
+async def _send_request(
+    replica: str, kind: str, port: Port, request: bytes, fault_of: Callable[[str, bytes], str]
+) -> None:
     at, start = time.time(), time.monotonic()
     try:
         async with asyncio.timeout(DEADLINE[kind]):
@@ -89,4 +91,4 @@ def _review_fault(status: str, body: bytes) -> str:
 
 
 if __name__ == "__main__":
-    beside.work(play)
+    beside.run_task(play)

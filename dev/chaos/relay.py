@@ -1,8 +1,8 @@
-"""A relay between one replica and the API server, which can worsen its connection.
+"""A relay between one replica and the API server, which can worsen the connection.
 
-It ends TLS with a certificate of the cluster's own CA and asks the API server with the client certificate of the
-replica, so that faults can be those of HTTP: delays, refusals, watches that expire. The API server knows each life of a
-replica by a certificate of its own.
+It ends TLS with a certificate of the cluster's own CA, and sends requests to the API server with the client certificate
+of the replica. So faults can be faults of HTTP: delays, refusals, watches that expire. Each life of a replica has its
+own client certificate, by which the audit log names it.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ from dev.cluster import rest
 
 HOP_HEADERS = ("Host", "Connection", "Content-Length", "Transfer-Encoding", "Keep-Alive")
 AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-"""Headers that are not added if the replica did not send them."""
+"""Headers that the HTTP client must not add if the replica did not send them."""
 
 REFUSALS = (429, 500, 504)
 LARGEST = 64 * 2**20
-"""Bytes of a request."""
+"""Largest number of bytes of a request."""
 
 
 @dataclass(slots=True)
 class Conditions:
     """The state of the connection. `delay` and `behind` are in seconds, `refused` is a share of requests.
 
-    `behind`: watches, and the lists that they begin with, show everything that much later. Other reads are answered at
-    once: an API server whose cache is behind answers them from etcd. `held`: nothing passes in either direction.
+    `behind`: events of watches, and the lists at their start, arrive that much later. Other reads are answered at once,
+    as an API server whose cache is behind answers them from etcd. `held`: nothing passes in either direction.
     """
 
     delay: float = 0.0
@@ -45,13 +45,13 @@ class Conditions:
 
 
 class Relay:
-    """Listens on `port` for one replica. Its methods belong to its event loop; anyone may set `conditions`."""
+    """Listens on `port` for one replica. Call its methods only in its event loop. Any thread may set `conditions`."""
 
     def __init__(self, port: int, upstream: int, pki: Path, lease: str, chance: random.Random) -> None:
         self.port = port
         self.conditions = Conditions()
         self.renewed = 0.0
-        """When the replica's last write of the lease succeeded (monotonic seconds)."""
+        """The time of the replica's last successful write of the lease (monotonic seconds)."""
         self._upstream = f"https://127.0.0.1:{upstream}"
         self._pki = pki
         self._lease = lease
@@ -68,7 +68,7 @@ class Relay:
         await web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=serving, reuse_address=True).start()
 
     async def use_certificate(self, client: str) -> None:
-        """Ask with the client certificate `client` from now on. Requests that are held keep the one they came with."""
+        """Use the client certificate `client` for new requests. Requests that are held keep their certificate."""
         connector = TCPConnector(ssl=rest.client_tls(self._pki, "ca", client), limit=0)
         session = ClientSession(connector=connector, timeout=ClientTimeout(total=None), auto_decompress=False)
         self._sessions.append(session)
@@ -92,11 +92,11 @@ class Relay:
         self._open.add(task)
         try:
             return await self._answer(request, self._sessions[-1])
-        except (ClientError, ConnectionError):  # of either side: the other one loses its connection, too
-            _abort(request)
+        except (ClientError, ConnectionError):  # if one side loses its connection, the other side loses it, too
+            _abort_connection(request)
             return web.Response(status=502)
         except asyncio.CancelledError:
-            _abort(request)
+            _abort_connection(request)
             raise
         finally:
             self._open.discard(task)
@@ -106,21 +106,21 @@ class Relay:
         conditions = self.conditions
         await self._wait_while_held()
         await asyncio.sleep(conditions.delay)
-        watch = request.query.get("watch") in {"1", "true"}
-        if watch and conditions.expired:
-            return _status(410, "Expired")
+        is_watch = request.query.get("watch") in {"1", "true"}
+        if is_watch and conditions.expired:
+            return _status_response(410, "Expired")
         code = self._chance.choice(REFUSALS) if self._chance.random() < conditions.refused else 0
-        if code and (code != 504 or watch or self._chance.random() < 0.5):
-            return _status(code, "refused by the relay")
+        if code and (code != 504 or is_watch or self._chance.random() < 0.5):
+            return _status_response(code, "refused by the relay")
         url = URL(self._upstream + request.raw_path, encoded=True)
-        forwarded = session.request(
-            request.method, url, data=body, headers=_headers(request.headers), skip_auto_headers=AUTO_HEADERS
+        upstream_request = session.request(
+            request.method, url, data=body, headers=_forwarded_headers(request.headers), skip_auto_headers=AUTO_HEADERS
         )
-        async with forwarded as answer:
+        async with upstream_request as answer:
             if request.method in {"PATCH", "POST"} and self._lease in request.path and answer.status < 300:
                 self.renewed = time.monotonic()
-            response = web.StreamResponse(status=answer.status, headers=_headers(answer.headers))
-            if watch:
+            response = web.StreamResponse(status=answer.status, headers=_forwarded_headers(answer.headers))
+            if is_watch:
                 await response.prepare(request)
                 async with contextlib.aclosing(self._delayed_chunks(answer.content)) as chunks:
                     async for chunk in chunks:
@@ -131,14 +131,14 @@ class Relay:
             content = await answer.read()
         await self._wait_while_held()
         if code:
-            return _status(code, "carried out, and the answer lost by the relay")
+            return _status_response(code, "carried out, and the answer lost by the relay")
         await response.prepare(request)
         await response.write(content)
         await response.write_eof()
         return response
 
     async def _delayed_chunks(self, content: StreamReader) -> AsyncGenerator[bytes]:
-        """Delay the parts of a stream by the lag of this replica, in order."""
+        """Yield the parts of a stream in order, each delayed by `Conditions.behind`."""
         clock = asyncio.get_running_loop().time
         arrived: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 
@@ -167,19 +167,19 @@ class Relay:
             await asyncio.sleep(0.05)
 
 
-def _abort(request: web.Request) -> None:
+def _abort_connection(request: web.Request) -> None:
     if request.transport is not None:
         request.transport.abort()
 
 
-def _headers(headers: Mapping[str, str]) -> CIMultiDict[str]:
+def _forwarded_headers(headers: Mapping[str, str]) -> CIMultiDict[str]:
     result = CIMultiDict(headers)
     for name in HOP_HEADERS:
         result.popall(name, None)
     return result
 
 
-def _status(code: int, message: str) -> web.Response:
+def _status_response(code: int, message: str) -> web.Response:
     headers = {"Retry-After": "1"} if code == 429 else {}
     body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code}
     return web.json_response(body, status=code, headers=headers)

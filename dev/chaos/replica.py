@@ -1,4 +1,7 @@
-"""One replica: its processes, with the work of a kubelet: they are started again whenever they end, unless stopped."""
+"""One replica of the manager. Like a kubelet, it starts the manager's process again whenever it ends.
+
+A life of a replica is the time between one start of its process and the next.
+"""
 
 import contextlib
 import http.client
@@ -25,7 +28,7 @@ from dev.chaos.checks.calm import Stop
 from dev.chaos.events import MANAGER
 from dev.chaos.failover import Failover
 from dev.chaos.hostile import Port
-from dev.chaos.portal import call
+from dev.chaos.portal import call_in_portal
 from dev.chaos.relay import Relay
 from dev.cluster import pki
 from dev.cluster.cluster import Cluster
@@ -39,10 +42,11 @@ BACK_OFF = 1.0
 """Seconds between an end and the next start."""
 
 HANGS = 2
-"""Probes without an answer one after the other before its connections are broken: a busy machine may delay one."""
+"""Number of probes in a row without an answer after which connections to a replica are broken. A busy machine may delay
+one probe."""
 
 MISSES = 3
-"""Probes that fail one after the other before a kubelet starts a container again."""
+"""Number of probes in a row that fail before a kubelet starts a container again."""
 
 GRACE = 20.0
 """Seconds that a replica has to end after SIGTERM."""
@@ -50,7 +54,7 @@ GRACE = 20.0
 
 @dataclass(slots=True)
 class Replica:
-    """Number `number`, with a folder of its own. `shift`: seconds by which its clock is wrong."""
+    """The replica with this number and folder. `shift`: seconds by which its clock is wrong."""
 
     number: int
     folder: Path
@@ -68,28 +72,28 @@ class Replica:
     wanted: bool = True
     ready: bool = False
     lives: dict[str, str] = field(default_factory=dict)
-    """Credential of each life, as the audit log names it, and the name of that life."""
+    """The name of each life, by its credential in the audit log."""
 
     began: float = 0.0
-    """When this life began (monotonic seconds)."""
+    """The time at which this life began (monotonic seconds)."""
 
     stops: list[Stop] = field(default_factory=list)
-    """When a life ended, or failed its probes once it had been ready."""
+    """The times at which a life ended, or failed its probes after it had been ready."""
 
     answering: list[Window] = field(default_factory=list)
-    """When it has to answer: from the time it is ready, or continues, until it is ended or stopped."""
+    """The times in which it has to answer: from when it is ready or continues, until it is ended or paused."""
 
-    _halted: bool = False
-    """Whether it was told to end or stop."""
+    _is_halted: bool = False
+    """Whether it got a signal to end or to pause."""
 
-    _served: bool = False
-    """Whether this life has been ready, and has not ended."""
+    _has_been_ready: bool = False
+    """Whether this life has been ready and has not ended."""
 
     _misses: int = 0
-    """Probes of this life that failed since the last that did not."""
+    """Number of probes of this life that failed since the last successful probe."""
 
     _hangs: int = 0
-    """Probes of this life that had no answer in time since the last that had one."""
+    """Number of probes of this life without an answer in time since the last successful probe."""
 
     _process: subprocess.Popen[bytes] | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -97,27 +101,27 @@ class Replica:
 
     @property
     def slot(self) -> str:
-        """The name of all its lives."""
+        """The name that all its lives share."""
         return f"replica-{self.number}"
 
     @property
     def name(self) -> str:
-        """Name of the replica between one start and the next."""
+        """The name of the current life."""
         return f"{self.slot}-{len(self.lives)}"
 
     @property
     def logs(self) -> list[Path]:
-        """A file for each life."""
+        """The log files, one for each life."""
         return sorted(self.folder.glob("*.log"))
 
     @property
     def pid(self) -> int | None:
-        """Id of the parent process while it lives."""
+        """Id of the manager's parent process; None if it does not run."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     @property
     def ports(self) -> list[Port]:
-        """All that it serves."""
+        """The ports that it serves."""
         return [
             Port("webhooks", self.port, VALIDATE_PATH, tls=True),
             Port("probes", self.health_port, "/readyz"),
@@ -126,11 +130,11 @@ class Replica:
 
     def start(self) -> None:
         self.folder.mkdir(parents=True)
-        self._thread = threading.Thread(target=self._keep, name=self.slot, daemon=True)
+        self._thread = threading.Thread(target=self._keep_running, name=self.slot, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End it for good."""
+        """Kill the process, and do not start it again."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -140,49 +144,49 @@ class Replica:
             self._process.wait()
 
     def signal(self, number: signal.Signals) -> None:
-        """To all its processes; nothing if they have ended."""
-        self._halted = number != signal.SIGCONT
-        if self._halted:
-            self._answers_until(time.time())
+        """Send a signal to all processes of the replica. Does nothing if they have ended."""
+        self._is_halted = number != signal.SIGCONT
+        if self._is_halted:
+            self._end_answering(time.time())
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
     def roll(self) -> None:
-        """End it gracefully, and wait until its next life is ready."""
-        before = len(self.lives)
+        """End the process gracefully, and wait until the next life is ready."""
+        lives_before = len(self.lives)
         self.signal(signal.SIGTERM)
         deadline = time.monotonic() + GRACE
-        while len(self.lives) == before and time.monotonic() < deadline:
+        while len(self.lives) == lives_before and time.monotonic() < deadline:
             time.sleep(PROBE_EVERY)
-        if len(self.lives) == before:
+        if len(self.lives) == lives_before:
             self.signal(signal.SIGKILL)
         while not self.ready and time.monotonic() < deadline + GRACE:
             time.sleep(PROBE_EVERY)
 
-    def _keep(self) -> None:
+    def _keep_running(self) -> None:
         start_at = 0.0
         while not self._stop.wait(PROBE_EVERY):
             if self.pid is None:
                 self.ready = False
-                if self._served and self._process is not None:
-                    self._served = False
+                if self._has_been_ready and self._process is not None:
+                    self._has_been_ready = False
                     self._record_stop(f"it ended with exit code {self._process.returncode}")
-                    self._answers_until(time.time() - GRACE)
+                    self._end_answering(time.time() - GRACE)
                 if self.wanted and time.monotonic() >= start_at:
-                    self._spawn()
+                    self._start_life()
                     start_at = time.monotonic() + BACK_OFF
             else:
                 self._probe()
 
-    def _spawn(self) -> None:
+    def _start_life(self) -> None:
         if self._process is not None:
-            self.signal(signal.SIGKILL)  # leftovers of its end
+            self.signal(signal.SIGKILL)  # processes left over from the last life
         self._write_config()
         pair = pki.issue_client(pki.Pair.read(self.cluster.plan.layout.pki, "ca"), MANAGER, GROUPS)
         self.lives[_credential(pair)] = f"{self.slot}-{len(self.lives) + 1}"
         pair.write(self.cluster.plan.layout.pki, self.name)
-        call(self.portal, self.relay.use_certificate, self.name)
+        call_in_portal(self.portal, self.relay.use_certificate, self.name)
         authority = (self.cluster.plan.layout.pki / "ca.crt").read_bytes()
         kubeconfig = self.folder / "kubeconfig"
         server = f"https://127.0.0.1:{self.relay.port}"
@@ -201,7 +205,7 @@ class Replica:
                 start_new_session=True,
             )
         self.began = time.monotonic()
-        self._halted, self._served, self._misses, self._hangs = False, False, 0, 0
+        self._is_halted, self._has_been_ready, self._misses, self._hangs = False, False, 0, 0
 
     def _write_config(self) -> None:
         metrics = {"bindAddress": f"127.0.0.1:{self.metrics_port}"}
@@ -217,26 +221,26 @@ class Replica:
     def _probe(self) -> None:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}/readyz", timeout=PROBE_TIMEOUT):
-                self.ready = self._served = True
+                self.ready = self._has_been_ready = True
             self._hangs = 0
-            if not self._halted and not self._is_expected:
+            if not self._is_halted and not self._is_expected:
                 self.answering.append((time.time(), math.inf))
         except TimeoutError:
             self.ready = False
             self._hangs += 1
             if self._hangs >= HANGS:
-                call(self.portal, self.failover.drop, self.port)
+                call_in_portal(self.portal, self.failover.drop, self.port)
         except (OSError, http.client.HTTPException):
             self.ready = False
         self._misses = 0 if self.ready else self._misses + 1
-        if self._served and self._misses == MISSES:
+        if self._has_been_ready and self._misses == MISSES:
             self._record_stop(f"{MISSES} probes in a row failed")
 
     @property
     def _is_expected(self) -> bool:
         return bool(self.answering) and self.answering[-1][1] == math.inf
 
-    def _answers_until(self, end: float) -> None:
+    def _end_answering(self, end: float) -> None:
         if self._is_expected:
             self.answering[-1] = (self.answering[-1][0], end)
 

@@ -1,4 +1,4 @@
-"""One run: the stage, load and scheduled faults, then a quiet time, then the checks."""
+"""Carries out one run: load and scheduled faults on a stage, then a quiet time, then the checks."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ from dev.bench import proc
 from dev.chaos import beside, load
 from dev.chaos.checks import calm
 from dev.chaos.checks.admission import Window
-from dev.chaos.checks.placement import look
+from dev.chaos.checks.placement import pods_look
 from dev.chaos.checks.strangers import Answer
 from dev.chaos.client import JOBSETS, Admin
 from dev.chaos.driver import Driver
@@ -19,14 +19,15 @@ from dev.chaos.events import Event
 from dev.chaos.faults import AT_API_SERVER, GENTLE_KINDS, STRANGERS, WARM_UP, Fault, Kind, schedule
 from dev.chaos.inject import inject
 from dev.chaos.judge import Record, judge
-from dev.chaos.stage import DROPPED, KEPT, STUCK, Stage, not_ready, stage
+from dev.chaos.stage import DROPPED, KEPT, STUCK, Stage, stage, wait_until_ready
 from dev.cluster import audit
 from dev.cluster.progress import say
 from dev.local import LocalError
 from kube.model.meta import JSON
 
 SETS = 8
-"""Sets at once in the namespace that stays, and three for eight of them in the one that is deleted."""
+"""Number of JobSets at once in the namespace that stays. The namespace that a fault deletes has three eighths as
+many."""
 
 TURN = 0.4
 """Seconds between two turns of the drivers."""
@@ -34,15 +35,15 @@ TURN = 0.4
 CHECK_PERIOD = 1.0
 SAY_EVERY = 10.0
 MAX_SHOWN = 20
-"""Violations in the report for people."""
+"""Largest number of violations in the report for people."""
 
 RESULTS, PROBED = "results.json", "probed.jsonl"
 
 SHORT_LEASE = {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"}
-"""So that many leaders follow each other. Where no process is to end, the lease is the usual one."""
+"""Short times, so that many leaders follow each other. A run in which no process ends has the usual lease."""
 
 QUIET_SECONDS = 120.0
-"""Seconds after the last fault in which all sets have to end."""
+"""Seconds after the last fault within which all JobSets have to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,74 +58,76 @@ class Options:
 
     @property
     def width(self) -> dict[str, int]:
-        """Sets at once in each namespace."""
+        """Number of JobSets at once in each namespace."""
         return {KEPT: self.sets, DROPPED: max(1, self.sets * 3 // 8)}
 
 
 class Run:
     """Faults and load on one stage."""
 
-    def __init__(self, on: Stage, options: Options) -> None:
-        self._stage = on
+    def __init__(self, stage: Stage, options: Options) -> None:
+        self._stage = stage
         self._options = options
         self._start_time = time.monotonic()
         self._faults = schedule(options.seed, options.seconds, list(options.kinds))
         self._journal: list[JSON] = []
         self._threads: list[threading.Thread] = []
-        self._admin = Admin(on.cluster)
+        self._admin = Admin(stage.cluster)
         self._drivers = [
             Driver(self._admin, namespace, load.scripts(options.seed + number), width)
             for number, (namespace, width) in enumerate(options.width.items())
         ]
-        self._record = Record(events=(), stuck=STUCK, domains=self._domains(), excused=on.excused)
+        self._record = Record(events=(), stuck=STUCK, domains=self._domains(), excused=stage.excused)
         self._sampled_at = self._last_report = 0.0
 
     def play(self) -> JSON:
-        """Run to the end and judge."""
+        """Carry out the run, and return its results with violations."""
         self._admin.ask("POST", JOBSETS.format(STUCK), load.stuck())
-        wall = time.time() - self._seconds()
-        probed = {replica.slot: [asdict(port) for port in replica.ports] for replica in self._stage.replicas}
-        with beside.running("dev.chaos.prober", probed, self._options.folder / PROBED):
-            self._act()
-        return self._judge_run(wall)
+        start = time.time() - self._seconds()
+        ports_by_replica = {replica.slot: [asdict(port) for port in replica.ports] for replica in self._stage.replicas}
+        with beside.running("dev.chaos.prober", ports_by_replica, self._options.folder / PROBED):
+            self._play_faults()
+        return self._judge_run(start)
 
-    def _act(self) -> None:
+    def _play_faults(self) -> None:
         pending = list(self._faults)
         while (now := self._seconds()) < self._options.seconds:
             while pending and pending[0].at <= now:
-                self._begin(pending.pop(0))
+                self._begin_fault(pending.pop(0))
             self._turn(more=True)
         for thread in self._threads:
             while thread.is_alive():
                 self._turn(more=False)
-        self._record.not_ready = not_ready(self._stage)
+        self._record.not_ready = wait_until_ready(self._stage)
         say(f"{self._seconds():6.1f} s  no more faults and no new sets: {self._alive} sets have yet to end")
         deadline = time.monotonic() + QUIET_SECONDS
         while self._alive and time.monotonic() < deadline:
             self._turn(more=False)
 
-    def _judge_run(self, wall: float) -> JSON:
-        require_ends(self._journal)
+    def _judge_run(self, start: float) -> JSON:
+        require_fault_ends(self._journal)
         record = self._record
         for namespace in self._options.width:
-            record.left |= {one["metadata"]["uid"] for one in self._admin.list_objects(JOBSETS.format(namespace)) or ()}
-        record.calm = self._without(wall, set(Kind) - set(STRANGERS))
-        record.undisturbed = self._without(wall, AT_API_SERVER)
-        came = (one["begin"] for one in self._journal if one["kind"] == Kind.NEIGHBOUR)
-        record.alone = [(wall + WARM_UP, wall + begin) for begin in came]
+            record.left |= {
+                item["metadata"]["uid"] for item in self._admin.list_objects(JOBSETS.format(namespace)) or ()
+            }
+        record.calm = self._windows_without(start, set(Kind) - set(STRANGERS))
+        record.undisturbed = self._windows_without(start, AT_API_SERVER)
+        neighbour_starts = (item["begin"] for item in self._journal if item["kind"] == Kind.NEIGHBOUR)
+        record.alone = [(start + WARM_UP, start + begin) for begin in neighbour_starts]
         record.expected = {replica.slot: replica.answering for replica in self._stage.replicas}
         record.logs = {log.stem: _lines(log) for replica in self._stage.replicas for log in replica.logs}
         record.answers = [Answer(*json.loads(line)) for line in _lines(self._options.folder / PROBED)]
         record.stops = [stop for replica in self._stage.replicas for stop in replica.stops]
         record.names = {key: name for replica in self._stage.replicas for key, name in replica.lives.items()}
-        record.events = whole(self._stage.cluster.audit_log)
+        record.events = all_events(self._stage.cluster.audit_log)
         result = judge(record)
         for violation in result["violations"]:
-            violation["at"] = round(violation["at"] - wall, 1) if violation["at"] else None
+            violation["at"] = round(violation["at"] - start, 1) if violation["at"] else None
         return {
             "seed": self._options.seed,
             "seconds": self._options.seconds,
-            "begun": wall,
+            "begun": start,
             "faults": self._journal,
             "replica_lives": len(record.names),
             "hostile_connections": dict(self._stage.hostile),
@@ -132,12 +135,12 @@ class Run:
             **result,
         }
 
-    def _without(self, wall: float, kinds: Collection[Kind]) -> list[Window]:
-        """When no fault of these kinds has acted for a while."""
-        faults = [(wall + one["begin"], wall + one["end"]) for one in self._journal if one["kind"] in kinds]
-        return calm.windows(wall, time.time(), faults)
+    def _windows_without(self, start: float, kinds: Collection[Kind]) -> list[Window]:
+        """The times in which no fault of these kinds has acted for a while."""
+        faults = [(start + entry["begin"], start + entry["end"]) for entry in self._journal if entry["kind"] in kinds]
+        return calm.calm_windows(start, time.time(), faults)
 
-    def _begin(self, fault: Fault) -> None:
+    def _begin_fault(self, fault: Fault) -> None:
         thread = threading.Thread(target=self._inject, args=(fault,), name=fault.kind, daemon=True)
         thread.start()
         self._threads.append(thread)
@@ -167,7 +170,7 @@ class Run:
     def _sample(self) -> None:
         pods = self._admin.list_objects("/api/v1/pods")
         if pods is not None:
-            self._record.looks.append(look(time.time(), pods))
+            self._record.looks.append(pods_look(time.time(), pods))
         for replica in self._stage.replicas:
             if replica.pid is not None:
                 sample = (time.monotonic() - replica.began, proc.memory_mib(replica.pid))
@@ -185,20 +188,20 @@ class Run:
         return round(time.monotonic() - self._start_time, 1)
 
 
-def whole(log: Path) -> list[Event]:
+def all_events(log: Path) -> list[Event]:
     """All events of an audit log.
 
-    Raises `LocalError` if its beginning was rotated away, without which the checks would be wrong.
+    Raises `LocalError` if the API server has rotated the log, since the checks would be wrong without its beginning.
     """
-    if aside := sorted(path.name for path in log.parent.glob(f"{log.stem}-*{log.suffix}")):
-        raise LocalError(f"{log} has not all events: kube-apiserver has moved older ones to {', '.join(aside)}")
+    if older_files := sorted(path.name for path in log.parent.glob(f"{log.stem}-*{log.suffix}")):
+        raise LocalError(f"{log} has not all events: kube-apiserver has moved older ones to {', '.join(older_files)}")
     return list(audit.calls(log))
 
 
-def require_ends(journal: Sequence[JSON]) -> None:
-    """Raises `LocalError` if a fault was interrupted: its effect was not tested."""
-    if broken := [one["kind"] for one in journal if "end" not in one]:
-        raise LocalError(f"these faults broke off, see their errors above: {', '.join(broken)}")
+def require_fault_ends(journal: Sequence[JSON]) -> None:
+    """Raise `LocalError` if a fault was interrupted, since its effect was not tested."""
+    if interrupted := [entry["kind"] for entry in journal if "end" not in entry]:
+        raise LocalError(f"these faults broke off, see their errors above: {', '.join(interrupted)}")
 
 
 def _lines(file: Path) -> Iterator[bytes]:
@@ -207,18 +210,18 @@ def _lines(file: Path) -> Iterator[bytes]:
 
 
 def run(options: Options) -> JSON:
-    """Set the stage, play, and give the results. Raises `LocalError` or `DevclusterError` if there can be no run."""
+    """Start a stage, carry out a run, and return its results. Raises `LocalError` or `DevclusterError`."""
     lease = {} if set(options.kinds) <= set(GENTLE_KINDS) else SHORT_LEASE
-    with stage(options.folder, options.seed, lease) as on:
+    with stage(options.folder, options.seed, lease) as new_stage:
         say(f"the stage is ready: 3 replicas, seed {options.seed}, {options.seconds:g} s, state in {options.folder}")
-        results = Run(on, options).play()
+        results = Run(new_stage, options).play()
         if results["violations"]:
-            (options.folder / "audit.log").write_bytes(on.cluster.audit_log.read_bytes())
+            (options.folder / "audit.log").write_bytes(new_stage.cluster.audit_log.read_bytes())
         return results
 
 
 def report(results: JSON) -> Iterator[str]:
-    """Lines for people."""
+    """Yield the lines of the report for people."""
     yield f"seed {results['seed']}, {results['seconds']:g} s, {len(results['faults'])} faults"
     for name, value in results.items():
         if name not in {"seed", "seconds", "begun", "faults", "violations"}:
@@ -227,5 +230,5 @@ def report(results: JSON) -> Iterator[str]:
     for violation in results["violations"][:MAX_SHOWN]:
         at = "" if violation["at"] is None else f" at {violation['at']} s"
         yield f"    {violation['rule']}: {violation['subject']}{at}: {violation['text']}"
-    if (more := len(results["violations"]) - MAX_SHOWN) > 0:
-        yield f"    and {more} more: {RESULTS} has them all"
+    if (hidden := len(results["violations"]) - MAX_SHOWN) > 0:
+        yield f"    and {hidden} more: {RESULTS} has them all"

@@ -1,4 +1,4 @@
-"""`python -m dev.chaos.shifted SECONDS ARGUMENTS`: our program with a clock that is wrong by that much."""
+"""`python -m dev.chaos.shifted SECONDS ARGUMENTS`: runs our program with a clock that is wrong by SECONDS."""
 
 import sys
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The stage of a run: a control plane, three replicas behind relays, and one address of admission before them."""
+"""The stage of a run: a control plane, three replicas behind relays, and one address of admission for all of them."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ from dev.chaos.failover import Failover
 from dev.chaos.load import POOL, TOPOLOGY
 from dev.chaos.neighbour import NAMESPACE as NEIGHBOUR
 from dev.chaos.neighbour import policy
-from dev.chaos.portal import call
+from dev.chaos.portal import call_in_portal
 from dev.chaos.relay import Relay
 from dev.chaos.replica import Replica
 from dev.cluster import pki
@@ -34,7 +34,8 @@ SHIFT = 300.0
 """Seconds by which the clock of the last replica is wrong."""
 
 AUDIT_MIB = 64 * 1024
-"""The judge needs the audit log from its first line on; that of twenty minutes has about 2 GiB."""
+"""Size of the audit log, which must not be rotated, since the checks need all of it. Twenty minutes take about 2
+GiB."""
 
 NODES = FakeNodes(count=16, label_every={TOPOLOGY: 2, POOL: 8})
 KEPT, DROPPED, STUCK = "chaos-kept", "chaos-dropped", "chaos-stuck"
@@ -52,10 +53,10 @@ _GROUPS = {
 
 @dataclass(slots=True)
 class Stage:
-    """The objects that faults act on. `excused`: when admission could not answer, whatever the manager does.
+    """The objects that faults act on. `excused`: times in which admission could not answer, whatever the manager does.
 
-    `hostile` counts the connections of hostile clients by what serves the port, `neighbour` those of the neighbour by
-    what they are for.
+    `hostile` counts connections of hostile clients by the purpose of the port, `neighbour` connections of the neighbour
+    by their purpose.
     """
 
     name: str
@@ -70,28 +71,32 @@ class Stage:
     neighbour: Counter[str] = field(default_factory=Counter)
 
     def pid(self, component: str) -> int:
-        """Id of the current process of a control plane component."""
-        [status] = [one for one in statuses(state_root=self.folder / "cluster") if one["name"] == self.name]
+        """The id of the current process of a control plane component."""
+        [status] = [
+            cluster_status
+            for cluster_status in statuses(state_root=self.folder / "cluster")
+            if cluster_status["name"] == self.name
+        ]
         pid: int = status["components"][component]
         return pid
 
     def replica(self, target: str) -> Replica:
-        """The one with the lease, as far as the relays have seen; for "follower" the first of the others."""
+        """For "leader" the replica that renewed the lease last, by its relay; for "follower" another replica."""
         order = sorted(self.replicas, key=lambda replica: replica.relay.renewed, reverse=True)
         return order[0] if target == "leader" else order[1]
 
     @contextlib.contextmanager
     def excuse(self, after: float) -> Iterator[None]:
-        """Admission may fail within the block, and that many seconds after it."""
+        """Excuse failures of admission within the block, and for `after` seconds after it."""
         begin = time.time() - 0.2
         yield
         self.excused.append((begin, time.time() + after))
 
     def route(self, stop: threading.Event) -> None:
-        """Give the address of admission the replicas that are ready, and record when none is. Runs until `stop`."""
+        """Pass connections of admission to ready replicas, and record when no replica is ready. Runs until `stop`."""
         while not stop.wait(0.1):
             ready = [replica.port for replica in self.replicas if replica.ready]
-            call(self.portal, self.failover.set_ready, ready)
+            call_in_portal(self.portal, self.failover.set_ready, ready)
             if not ready:
                 now = time.time()
                 self.excused.append((now - 1, now + 1))
@@ -99,9 +104,9 @@ class Stage:
 
 @contextlib.contextmanager
 def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
-    """Everything up and ready, for the length of the block. State and logs go to `folder`.
+    """A stage that is up and ready during the block. State and logs go to `folder`.
 
-    `lease` has the times of the lease where they are not the usual ones.
+    `lease` has the times of the lease that differ from the defaults.
     """
     os.environ.setdefault("GOGC", "400")
     bodies = tuple(f"{name}.{_GROUPS.get(name, '')}" for name in sorted({*CONTROLLED, "leases"}))
@@ -110,11 +115,11 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
         failover = Failover(local.free_port())
         local.install(cluster, webhook_port=failover.port)
         local.install_policies(cluster, webhook_port=failover.port)
-        call(portal, failover.start)
-        relays = [_relay(cluster, seed + number) for number in range(REPLICAS)]
-        serving = _serving(cluster)
+        call_in_portal(portal, failover.start)
+        relays = [_new_relay(cluster, seed + number) for number in range(REPLICAS)]
+        serving = _relay_tls(cluster)
         for relay in relays:
-            call(portal, relay.start, serving)
+            call_in_portal(portal, relay.start, serving)
         replicas = [
             Replica(number, folder / f"replica-{number}", cluster, relay, failover, portal, lease)
             for number, relay in enumerate(relays)
@@ -127,7 +132,7 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
             for replica in replicas:
                 replica.start()
             router.start()
-            if missing := not_ready(new_stage):
+            if missing := wait_until_ready(new_stage):
                 raise local.LocalError(f"not ready after {local.START_SECONDS} s: {', '.join(missing)}; see {folder}")
             _create_objects(new_stage)
             yield new_stage
@@ -135,13 +140,13 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
             for replica in replicas:
                 replica.stop()
             stop.set()
-            call(portal, failover.stop)
+            call_in_portal(portal, failover.stop)
             for relay in relays:
-                call(portal, relay.stop)
+                call_in_portal(portal, relay.stop)
 
 
-def not_ready(stage: Stage, seconds: float = local.START_SECONDS) -> list[str]:
-    """Waits until every replica is ready, at most that long; gives the names of those that are not."""
+def wait_until_ready(stage: Stage, seconds: float = local.START_SECONDS) -> list[str]:
+    """Wait until every replica is ready, for at most `seconds`. Returns the names of replicas that are not ready."""
     deadline = time.monotonic() + seconds
     while missing := [replica.name for replica in stage.replicas if not replica.ready]:
         if time.monotonic() > deadline:
@@ -150,12 +155,12 @@ def not_ready(stage: Stage, seconds: float = local.START_SECONDS) -> list[str]:
     return missing
 
 
-def _relay(cluster: Cluster, seed: int) -> Relay:
+def _new_relay(cluster: Cluster, seed: int) -> Relay:
     plan = cluster.plan
     return Relay(local.free_port(), plan.ports["kube-apiserver"], plan.layout.pki, LEASE, random.Random(seed))
 
 
-def _serving(cluster: Cluster) -> ssl.SSLContext:
+def _relay_tls(cluster: Cluster) -> ssl.SSLContext:
     folder = cluster.plan.layout.pki
     pki.issue_serving(pki.Pair.read(folder, "ca"), "relay").write(folder, "relay")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -171,7 +176,7 @@ def _create_objects(stage: Stage) -> None:
     if status != 201:
         raise local.LocalError(f"the quota was refused: {json.dumps(answer)}")
     deadline = time.monotonic() + local.START_SECONDS
-    while (answer := admin.ask("POST", POLICIES, policy()))[0] != 201:  # until its webhooks have an authority
+    while (answer := admin.ask("POST", POLICIES, policy()))[0] != 201:  # until its webhooks have a CA
         if time.monotonic() > deadline:
             raise local.LocalError(f"the policy was refused: {json.dumps(answer[1])}")
         time.sleep(0.1)

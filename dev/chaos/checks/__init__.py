@@ -1,1 +1,1 @@
-"""Checks after a run: one file per promise. Pure: parsed records in, violations out."""
+"""Checks after a run, one file for each promise. Pure: they take parsed records and return violations."""

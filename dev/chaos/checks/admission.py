@@ -1,4 +1,4 @@
-"""No admission fails while one replica lives."""
+"""Checks that no admission fails while a replica can answer."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,17 +12,20 @@ Window = tuple[float, float]
 """Begin and end in seconds since 1970."""
 
 
-def failures(events: Iterable[Event]) -> list[Event]:
-    """Requests that the API server refused because a webhook did not answer."""
+def admission_failures(events: Iterable[Event]) -> list[Event]:
+    """The requests that the API server refused because a webhook did not answer."""
     return [event for event in events if event.code >= 400 and MARK in event.message]
 
 
-def check(events: Iterable[Event], excused: Sequence[Window]) -> list[Violation]:
-    """`excused` are the times in which no replica could have answered, or the API server itself was ending."""
+def check(events: Iterable[Event], excused_windows: Sequence[Window]) -> list[Violation]:
+    """A violation for each failed admission.
+
+    `excused_windows` are the times in which no replica could have answered, or the API server itself was ending.
+    """
     return [
         Violation(
             RULE, f"{event.namespace}/{event.name}", f"{event.verb} {event.resource}: {event.message}", event.started
         )
-        for event in failures(events)
-        if not any(begin <= event.started <= end or begin <= event.ended <= end for begin, end in excused)
+        for event in admission_failures(events)
+        if not any(begin <= event.started <= end or begin <= event.ended <= end for begin, end in excused_windows)
     ]

@@ -1,4 +1,4 @@
-"""Costs of faults: requests for a set that cannot continue, memory after a long run."""
+"""Checks the costs of faults: requests for a JobSet that cannot continue, and memory after a long run."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,24 +9,24 @@ from dev.chaos.events import MANAGER, Event
 BUSY, GROWN = "too many requests", "memory grown"
 
 WINDOW = 30.0
-"""Long enough that the fast first tries of a new leader do not count much."""
+"""Seconds over which requests are averaged, so that the fast first tries of a new leader do not count much."""
 
 MAX_PER_SECOND = 5.0
 GROWTH = 0.10
 SHORTEST = 600.0
-"""Seconds that a process has to live for its memory to be compared: before that, caches fill."""
+"""Seconds that a process has to live for its memory to be compared. In a shorter life, caches are still filling."""
 
 Sample = tuple[float, float]
 """Seconds since the process started, and MiB."""
 
 
 def check_requests(events: Iterable[Event], namespace: str) -> tuple[float, list[Violation]]:
-    """The most requests a second of the manager in the namespace of a stuck set, over `WINDOW`.
+    """The highest rate of the manager's requests in the namespace of a stuck JobSet, in requests a second.
 
     Dry runs of admission are not counted.
     """
     recent: deque[float] = deque()
-    most, when = 0, 0.0
+    most_requests, most_at = 0, 0.0
     requests = (
         event for event in events if event.namespace == namespace and event.user == MANAGER and not event.dry_run
     )
@@ -34,15 +34,15 @@ def check_requests(events: Iterable[Event], namespace: str) -> tuple[float, list
         recent.append(at)
         while recent[0] < at - WINDOW:
             recent.popleft()
-        if len(recent) > most:
-            most, when = len(recent), at
-    rate = most / WINDOW
+        if len(recent) > most_requests:
+            most_requests, most_at = len(recent), at
+    rate = most_requests / WINDOW
     text = f"{rate:g} requests a second within {WINDOW:g} s, at most {MAX_PER_SECOND:g} are allowed"
-    return rate, [Violation(BUSY, namespace, text, when)] if rate >= MAX_PER_SECOND else []
+    return rate, [Violation(BUSY, namespace, text, most_at)] if rate >= MAX_PER_SECOND else []
 
 
 def check_memory(samples: Mapping[str, Sequence[Sample]]) -> tuple[dict[str, list[float]], list[Violation]]:
-    """For each process that lived long enough: its memory after a quarter of its life, and at the end.
+    """The memory of each process that lived long enough, after a quarter of its life and at its end, and violations.
 
     Each figure is the median of a tenth of the life.
     """
@@ -61,5 +61,5 @@ def check_memory(samples: Mapping[str, Sequence[Sample]]) -> tuple[dict[str, lis
 
 def _median(series: Sequence[Sample], middle: float) -> float:
     width = series[-1][0] / 20
-    near = sorted(mib for at, mib in series if abs(at - middle) <= width)
-    return near[len(near) // 2]
+    values = sorted(mib for at, mib in series if abs(at - middle) <= width)
+    return values[len(values) // 2]

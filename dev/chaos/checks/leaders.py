@@ -1,10 +1,12 @@
-"""No two leaders write in one term of the lease.
+"""Checks that no two leaders write in one term of the lease.
 
-A term is one holder's, from the write that took the lease to the next write that names another holder or none. A write
-of the controllers that the API server stored outside the terms of the replica that sent it is late. It is harmless if
-one of these guards held: it named the version or the UID of the object that it was decided from, so no other client had
-changed that meanwhile; or it created an object whose name and attempt are those that the leader of the time would
-create; or it deleted Jobs of an attempt that was over.
+A term belongs to one holder. It begins with the write that takes the lease, and ends with the next write that names
+another holder or none. A write of the controllers is late if the API server stored it outside the terms of its sender.
+A late write is harmless if one of these guards held:
+
+- it named the version or the UID of the object that it was decided from, so that no other client had changed the
+object; - it created an object with the name and attempt that the current leader would also have used; - it deleted Jobs
+of an attempt that was over.
 """
 
 from collections import Counter
@@ -32,7 +34,7 @@ CONTROLLED = {
 """Resources that only the replica with the lease writes."""
 
 NO_LIMIT = 1 << 63
-"""Greater than any version: the deletion of a collection has none."""
+"""Greater than any version, for the deletion of a collection, which has no version."""
 
 STALE_CODES = {404, 409, 422}
 """Answers to a write that was planned on an object that no longer exists."""
@@ -40,17 +42,17 @@ STALE_CODES = {404, 409, 422}
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """`holder` led from the lease write `first_write` to before the write `lost`, None if it leads to the end."""
+    """The term of `holder`, from the lease write `first_write` to before the write `lost` (None: the end)."""
 
     holder: str
     first_write: Event
     lost: Event | None = None
 
     def holds(self, event: Event) -> bool:
-        """Whether it may have sent the event while it led.
+        """Whether the holder may have sent the event within the term.
 
-        Without a version only times are compared; if these do not decide, it counts as sent by the leader. A patch that
-        changes nothing is answered with the version that was there before.
+        Without a version, only times are compared. If the times do not decide, the event counts as sent within the
+        term. A patch that changes nothing is answered with the earlier version of the object.
         """
         if event.credential != self.first_write.credential:
             return False
@@ -62,7 +64,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Leaders:
-    """`late` counts writes outside the sender's terms, by what happened to them."""
+    """The result of the check. `late` counts writes outside the sender's terms, by request and result."""
 
     terms: int
     late: dict[str, int]
@@ -70,26 +72,26 @@ class Leaders:
 
 
 def terms(events: Iterable[Event]) -> list[Term]:
-    """The terms of leaders, by the stored writes of the lease."""
+    """The terms of leaders, from the stored writes of the lease."""
     writes = sorted(
         (event for event in events if event.resource == "leases" and event.name == LEASE and event.is_stored),
         key=lambda event: event.version,
     )
-    found: list[Term] = []
+    found_terms: list[Term] = []
     for event in writes:
         holder = (event.answer.get("spec") or {}).get("holderIdentity") or ""
-        before = found[-1] if found and found[-1].lost is None else None
-        if before and before.holder != holder:
-            found[-1] = replace(before, lost=event)
-        if holder and not (before and before.holder == holder):
-            found.append(Term(holder, event))
-    return found
+        current = found_terms[-1] if found_terms and found_terms[-1].lost is None else None
+        if current and current.holder != holder:
+            found_terms[-1] = replace(current, lost=event)
+        if holder and not (current and current.holder == holder):
+            found_terms.append(Term(holder, event))
+    return found_terms
 
 
 def check(events: Sequence[Event]) -> Leaders:
-    """Judge every write of the controllers."""
+    """Check every write of the controllers."""
     found_terms = terms(events)
-    restarts = _restarts(events)
+    restarts = _restart_counts(events)
     late: Counter[str] = Counter()
     violations = []
     for event in events:
@@ -99,7 +101,7 @@ def check(events: Sequence[Event]) -> Leaders:
         if event.code >= 400:
             late[f"{request} refused with {event.code}"] += event.code in STALE_CODES
             continue
-        guard = _guard(event, restarts)
+        guard = _guard_of(event, restarts)
         late[f"{request} stored, {guard or 'no guard'}"] += 1
         if not guard:
             text = f"{request} was stored while its sender {event.credential} had no lease, and nothing guarded it"
@@ -111,7 +113,7 @@ def _is_by_controllers(event: Event) -> bool:
     return event.user == MANAGER and event.resource in CONTROLLED and event.verb in WRITES and not event.dry_run
 
 
-def _guard(event: Event, restarts: dict[str, list[tuple[int, int]]]) -> str:
+def _guard_of(event: Event, restarts: dict[str, list[tuple[int, int]]]) -> str:
     """The guard that made a late write harmless; empty if there was none."""
     if (event.asked.get("metadata") or {}).get("resourceVersion"):
         return "it named the version"
@@ -119,26 +121,26 @@ def _guard(event: Event, restarts: dict[str, list[tuple[int, int]]]) -> str:
         return "it named the UID"
     if event.verb == "deletecollection":
         labels = dict(part.split("=", 1) for part in event.selector.split(",") if "=" in part)
-        return "its attempt was over" if _over(labels, event, restarts) else ""
+        return "its attempt was over" if _is_attempt_over(labels, event, restarts) else ""
     if event.verb != "create":
         return ""
-    if event.resource == "jobs" and _over(event.answer["metadata"].get("labels") or {}, event, restarts):
+    if event.resource == "jobs" and _is_attempt_over(event.answer["metadata"].get("labels") or {}, event, restarts):
         return ""
     return "its name was free"
 
 
-def _over(labels: Mapping[str, str], event: Event, restarts: dict[str, list[tuple[int, int]]]) -> bool:
-    """Whether the attempt that these labels name was over when the event happened."""
-    counted = restarts.get(labels.get(keys.JOBSET_UID, ""), [])
-    current = max((count for version, count in counted if version < (event.version or NO_LIMIT)), default=0)
+def _is_attempt_over(labels: Mapping[str, str], event: Event, restarts: dict[str, list[tuple[int, int]]]) -> bool:
+    """Whether the attempt in these labels was over at the time of the event."""
+    restart_counts = restarts.get(labels.get(keys.JOBSET_UID, ""), [])
+    current = max((count for version, count in restart_counts if version < (event.version or NO_LIMIT)), default=0)
     return int(labels.get(keys.RESTART_ATTEMPT, current)) < current
 
 
-def _restarts(events: Iterable[Event]) -> dict[str, list[tuple[int, int]]]:
-    """For each UID of a JobSet the versions with the restarts that were counted then."""
-    found: dict[str, list[tuple[int, int]]] = {}
+def _restart_counts(events: Iterable[Event]) -> dict[str, list[tuple[int, int]]]:
+    """By UID of a JobSet, each version of its status with the number of restarts in it."""
+    counts: dict[str, list[tuple[int, int]]] = {}
     for event in events:
         if event.resource == "jobsets/status" and event.is_stored and event.answer:
             uid = event.answer["metadata"]["uid"]
-            found.setdefault(uid, []).append((event.version, (event.answer.get("status") or {}).get("restarts", 0)))
-    return found
+            counts.setdefault(uid, []).append((event.version, (event.answer.get("status") or {}).get("restarts", 0)))
+    return counts

@@ -1,4 +1,4 @@
-"""Exclusive domains are never shared, in any list of all pods."""
+"""Checks that no list of all pods shows a domain of exclusive placement that two Jobs share."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +13,13 @@ RULE = "domain shared"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The pods of exclusive Jobs that held a node at one time: (Job, node) each."""
+    """The pods of exclusive Jobs that held a node at one time, each as (Job, node)."""
 
     at: float
     placed: Sequence[tuple[str, str]]
 
 
-def look(at: float, pods: Iterable[JSON]) -> Look:
+def pods_look(at: float, pods: Iterable[JSON]) -> Look:
     """The record of a list of pods. Pods that have ended hold no node."""
     placed = [
         (f"{pod['metadata']['namespace']}/{pod['metadata']['labels']['job-name']}", pod["spec"]["nodeName"])
@@ -32,15 +32,18 @@ def look(at: float, pods: Iterable[JSON]) -> Look:
 
 
 def check(looks: Iterable[Look], domains: Mapping[str, str]) -> list[Violation]:
-    """`domains` gives each node's. One violation for each domain and set of Jobs, at the first look that shows it."""
-    found: dict[tuple[str, ...], Violation] = {}
-    for one in looks:
+    """A violation for each domain and set of Jobs that share it, at the first look that shows them.
+
+    `domains` has the domain of each node.
+    """
+    violations: dict[tuple[str, ...], Violation] = {}
+    for look in looks:
         jobs = defaultdict(set)
-        for job, node in one.placed:
+        for job, node in look.placed:
             jobs[domains[node]].add(job)
-        for domain, held in jobs.items():
-            if len(held) > 1:
-                sharing = sorted(held)
-                violation = Violation(RULE, domain, f"held by {', '.join(sharing)} at once", one.at)
-                found.setdefault((domain, *sharing), violation)
-    return list(found.values())
+        for domain, domain_jobs in jobs.items():
+            if len(domain_jobs) > 1:
+                job_names = sorted(domain_jobs)
+                violation = Violation(RULE, domain, f"held by {', '.join(job_names)} at once", look.at)
+                violations.setdefault((domain, *job_names), violation)
+    return list(violations.values())

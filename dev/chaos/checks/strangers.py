@@ -1,4 +1,7 @@
-"""Whatever strangers do: liveness probes succeed, small reviews are fast, and the log keeps other lines."""
+"""Checks that strangers, which are unauthenticated clients, do no harm.
+
+Whatever strangers do, liveness probes succeed, small reviews are fast, and they do not flood the log.
+"""
 
 import re
 from collections import Counter, defaultdict
@@ -8,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from dev.chaos.checks.admission import Window
-from dev.chaos.checks.calm import FEWEST, MAX_SECONDS, percentile, within
+from dev.chaos.checks.calm import FEWEST, MAX_SECONDS, is_within, percentile
 from dev.chaos.checks.violation import Violation
 
 REFUSED, LATE, SLOW = "liveness refused", "liveness late", "small review slow"
@@ -22,17 +25,17 @@ WEBHOOK_TIMEOUT = 10.0
 """Seconds that an API server waits for an answer."""
 
 TIMES_SLOWER = 4.0
-"""Beside a neighbour, the 99th percentile of reviews may be this many times that without one."""
+"""With a neighbour, the 99th percentile of reviews may be this many times the percentile without a neighbour."""
 
 MAX_LINES = 200.0
-"""Log lines of a replica in a second, at most, as an average over `LOG_WINDOW`."""
+"""Largest number of log lines of a replica in a second, as an average over `LOG_WINDOW`."""
 
 LOG_WINDOW = 10
 """Seconds."""
 
 _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _TIME_WITHIN = 80
-"""Bytes of a line that contain its time; a line without one belongs to the line before it."""
+"""Bytes of a line in which its time is searched. A line without a time belongs to the line before it."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
 
 
@@ -51,30 +54,31 @@ class Answer(NamedTuple):
 
 
 Expected = Mapping[str, Sequence[Window]]
-"""When each replica should answer."""
+"""The times in which each replica has to answer."""
 
 
 def check_liveness(answers: Iterable[Answer], expected: Expected) -> tuple[dict[str, int], list[Violation]]:
-    """How many probes there were, how many were refused, and how many had no answer in time.
+    """The numbers of probes, of refused probes, and of probes without an answer in time; and violations.
 
-    Each refused probe is a violation, and so are two late ones in a row: a busy machine may delay one.
+    Each refused probe is a violation. Late probes are a violation only if two are in a row, since a busy machine may
+    delay one probe.
     """
     figures = Counter[str](asked=0, refused=0, late=0)
     violations = []
     for replica, probes in _expected_answers(answers, LIVENESS, expected).items():
         refused = [probe for probe in probes if probe.fault not in {"", NO_ANSWER}]
         late = [probe for probe in probes if probe.fault == NO_ANSWER]
-        hung = [probe for before, probe in pairwise(probes) if before.fault == probe.fault == NO_ANSWER]
+        hung = [probe for earlier, probe in pairwise(probes) if earlier.fault == probe.fault == NO_ANSWER]
         figures.update(asked=len(probes), refused=len(refused), late=len(late))
-        for rule, found in ((REFUSED, refused), (LATE, hung)):
-            if found:
-                text = f"{len(found)} of {len(probes)} probes; the first: {found[0].fault}"
-                violations.append(Violation(rule, replica, text, found[0].at))
+        for rule, faulty_probes in ((REFUSED, refused), (LATE, hung)):
+            if faulty_probes:
+                text = f"{len(faulty_probes)} of {len(probes)} probes; the first: {faulty_probes[0].fault}"
+                violations.append(Violation(rule, replica, text, faulty_probes[0].at))
     return dict(figures), violations
 
 
-def allowed_seconds(answers: Iterable[Answer], expected: Expected, alone: Sequence[Window]) -> float:
-    """The limit of the 99th percentile of reviews: a second, or `TIMES_SLOWER` times that in `alone`, undisturbed.
+def allowed_seconds(answers: Iterable[Answer], expected: Expected, windows_alone: Sequence[Window]) -> float:
+    """The limit of the 99th percentile of reviews: a second, or `TIMES_SLOWER` times that in `windows_alone`.
 
     On a machine with few cores, three replicas, the control plane, the load and the neighbour compete, and on a shared
     machine a review takes a second even without a neighbour. So only the ratio shows the effect of strangers.
@@ -83,27 +87,27 @@ def allowed_seconds(answers: Iterable[Answer], expected: Expected, alone: Sequen
         WEBHOOK_TIMEOUT if review.fault else review.seconds
         for reviews in _expected_answers(answers, REVIEW, expected).values()
         for review in reviews
-        if within(alone, review.at, review.end)
+        if is_within(windows_alone, review.at, review.end)
     ]
     return max(MAX_SECONDS, TIMES_SLOWER * percentile(durations)) if len(durations) >= FEWEST else MAX_SECONDS
 
 
 def check_reviews(
-    answers: Iterable[Answer], expected: Expected, undisturbed: Sequence[Window], allowed: float = MAX_SECONDS
+    answers: Iterable[Answer], expected: Expected, undisturbed: Sequence[Window], limit_seconds: float = MAX_SECONDS
 ) -> tuple[dict[str, dict[str, float]], list[Violation]]:
-    """For each replica: how many small reviews it had, how many it did not admit, and the 99th percentile.
+    """By replica, the numbers of small reviews and of those not admitted, and the 99th percentile; and violations.
 
-    `undisturbed`: when no fault delays reviews. One that is not admitted counts as `WEBHOOK_TIMEOUT`.
-    `allowed`: what 99 of 100 may take.
+    `undisturbed`: the times in which no fault delays reviews. A review that is not admitted counts as
+    `WEBHOOK_TIMEOUT`.
     """
     figures, violations = {}, []
     for replica, reviews in _expected_answers(answers, REVIEW, expected).items():
-        judged = [review for review in reviews if within(undisturbed, review.at, review.end)]
+        judged = [review for review in reviews if is_within(undisturbed, review.at, review.end)]
         failed = [review for review in judged if review.fault]
-        most = percentile([WEBHOOK_TIMEOUT if review.fault else review.seconds for review in judged])
-        figures[replica] = {"asked": len(judged), "failed": len(failed), "p99_seconds": round(most, 3)}
-        if len(judged) >= FEWEST and most >= allowed:
-            text = f"one in 100 of {len(judged)} took {most:.2f} s or longer, {allowed:.2g} are allowed"
+        slowest = percentile([WEBHOOK_TIMEOUT if review.fault else review.seconds for review in judged])
+        figures[replica] = {"asked": len(judged), "failed": len(failed), "p99_seconds": round(slowest, 3)}
+        if len(judged) >= FEWEST and slowest >= limit_seconds:
+            text = f"one in 100 of {len(judged)} took {slowest:.2f} s or longer, {limit_seconds:.2g} are allowed"
             if failed:
                 text = f"{text}; {len(failed)} were not admitted, the first: {failed[0].fault}"
             violations.append(Violation(SLOW, replica, text))
@@ -111,16 +115,16 @@ def check_reviews(
 
 
 def _expected_answers(answers: Iterable[Answer], kind: str, expected: Expected) -> dict[str, list[Answer]]:
-    """The answers of each replica in order of time, without those during which it was not up all the time."""
-    found = defaultdict(list)
+    """The answers of each replica in order of time, without answers during which the replica was not always up."""
+    answers_by_replica = defaultdict(list)
     for answer in sorted(answers, key=lambda answer: answer.at):
-        if answer.kind == kind and within(expected[answer.replica], answer.at, answer.end):
-            found[answer.replica].append(answer)
-    return found
+        if answer.kind == kind and is_within(expected[answer.replica], answer.at, answer.end):
+            answers_by_replica[answer.replica].append(answer)
+    return answers_by_replica
 
 
 def check_log(name: str, lines: Iterable[bytes]) -> tuple[float, list[Violation]]:
-    """The most lines a second in the log of one life of a replica, as an average over `LOG_WINDOW`."""
+    """The highest rate of lines in the log of one life of a replica, in lines a second; and violations."""
     seconds: Counter[int] = Counter()
     controls, at = 0, 0
     for line in lines:
@@ -128,11 +132,13 @@ def check_log(name: str, lines: Iterable[bytes]) -> tuple[float, list[Violation]
             at = int(datetime.fromisoformat(f"{time[0].decode()}+00:00").timestamp())
         seconds[at] += 1
         controls += _CONTROL.search(line) is not None
-    most, when = max(((sum(seconds[at + n] for n in range(LOG_WINDOW)), at) for at in list(seconds)), default=(0, 0))
+    most_lines, most_at = max(
+        ((sum(seconds[at + n] for n in range(LOG_WINDOW)), at) for at in list(seconds)), default=(0, 0)
+    )
     violations = []
-    if most >= MAX_LINES * LOG_WINDOW:
-        text = f"{most} lines in {LOG_WINDOW} s, fewer than {MAX_LINES * LOG_WINDOW:g} are allowed"
-        violations.append(Violation(FLOODED, name, text, when))
+    if most_lines >= MAX_LINES * LOG_WINDOW:
+        text = f"{most_lines} lines in {LOG_WINDOW} s, fewer than {MAX_LINES * LOG_WINDOW:g} are allowed"
+        violations.append(Violation(FLOODED, name, text, most_at))
     if controls:
         violations.append(Violation(CONTROLS, name, f"in {controls} lines"))
-    return most / LOG_WINDOW, violations
+    return most_lines / LOG_WINDOW, violations

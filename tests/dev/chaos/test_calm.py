@@ -12,15 +12,15 @@ CALM = [(100.0, 200.0)]
 
 def test_times_are_calm_when_every_fault_has_been_over_for_a_while():
     settle = calm.SETTLE
-    assert calm.windows(0, 200, []) == [(settle, 200)]
-    assert calm.windows(0, 200, [(100, 110), (50, 50)]) == [
+    assert calm.calm_windows(0, 200, []) == [(settle, 200)]
+    assert calm.calm_windows(0, 200, [(100, 110), (50, 50)]) == [
         (settle, 49),
         (50 + settle, 99),
         (110 + settle, 200),
     ]
-    assert calm.windows(0, 200, [(20, 150), (30, 40)]) == [(settle, 19), (150 + settle, 200)], "one within another"
-    assert calm.windows(0, 200, [(10, 190)]) == []
-    assert calm.windows(0, 200, [(settle + 0.5, 190)]) == []
+    assert calm.calm_windows(0, 200, [(20, 150), (30, 40)]) == [(settle, 19), (150 + settle, 200)], "one within another"
+    assert calm.calm_windows(0, 200, [(10, 190)]) == []
+    assert calm.calm_windows(0, 200, [(settle + 0.5, 190)]) == []
 
 
 @pytest.mark.parametrize(("at", "found"), [(99, 0), (150, 1), (201, 0)])

@@ -53,7 +53,7 @@ async def test_every_habit_gets_to_the_server_and_is_gone_in_the_end(monkeypatch
     made, habits = Counter(), {habit.name for habit in neighbour.HABITS}
     monkeypatch.setattr(neighbour, "Counter", lambda: made)
     monkeypatch.setattr(neighbour, "WARNED", 20)
-    monkeypatch.setattr(neighbour, "_list", lambda _: bytes(2 * neighbour.CHUNK))
+    monkeypatch.setattr(neighbour, "_largest_review", lambda _: bytes(2 * neighbour.CHUNK))
     async with serving(APP, context_with(PAIR)) as server:
         ports = [hostile.Port(serves, server.port, PATHS[1], tls=True) for serves in ("webhooks", "probes", "metrics")]
         ports.append(hostile.Port("nobody", 1, "/"))
@@ -72,11 +72,11 @@ async def test_the_neighbour_comes_to_each_of_its_ports_in_turn(monkeypatch):
     async def visit(port: hostile.Port, *_: object, **__: object) -> None:
         visited.add(port.number)
 
-    monkeypatch.setattr(neighbour, "client", visit)
+    monkeypatch.setattr(neighbour, "run_client", visit)
     monkeypatch.setattr(neighbour, "TURN", 0.01)
     habit = neighbour.Habit("large list", neighbour.HABITS[0].parts, ("webhooks",), every=0.001, stays=1, turns=True)
     ports = [hostile.Port("webhooks", number, "/") for number in range(3)]
-    task = asyncio.create_task(neighbour._keep_up(habit, ports, CHANCE, neighbour.Counter()))
+    task = asyncio.create_task(neighbour._repeat_habit(habit, ports, CHANCE, neighbour.Counter()))
     await until(lambda: visited == {0, 1, 2})
     task.cancel()
 

@@ -10,14 +10,15 @@ import pytest
 from dev.chaos.checks.outcomes import EXPECTED
 from dev.chaos.driver import WOKEN
 from dev.chaos.faults import Kind
-from dev.chaos.run import require_ends, whole
+from dev.chaos.run import all_events, require_fault_ends
 from dev.cluster.nodes import EXIT_CODE
 from dev.local import LocalError
 from kube.model.validation import qualified_name
 
 ROOT = Path(__file__).parents[3]
 SHORT = [Kind.PAUSE, Kind.EXPIRE, Kind.STALE_KILL, Kind.HOSTILE]
-"""Faults of the short run: with its seed a leader that sleeps, missed events, and a leader that dies while all are stale."""
+"""Faults of the short run: with its seed a leader that sleeps, missed events, and a leader that dies while all are
+stale."""
 
 
 def chaos(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
@@ -73,15 +74,15 @@ def test_a_folder_with_results_is_not_written_to(tmp_path):
 
 def test_a_run_without_all_of_a_fault_is_not_judged():
     ended = {"kind": "kill", "begin": 1.0, "end": 1.0}
-    require_ends([ended])
+    require_fault_ends([ended])
     with pytest.raises(LocalError, match=r"broke off.*: neighbour"):
-        require_ends([ended, {"kind": "neighbour", "begin": 8.0}])
+        require_fault_ends([ended, {"kind": "neighbour", "begin": 8.0}])
 
 
 def test_half_an_audit_log_is_not_judged(tmp_path):
     log = tmp_path / "audit.log"
     log.write_text("")
-    assert whole(log) == []
+    assert all_events(log) == []
     (tmp_path / "audit-2026-01-01T00-00-00.000.log").write_text("")
     with pytest.raises(LocalError, match="has moved older ones to audit-2026"):
-        whole(log)
+        all_events(log)

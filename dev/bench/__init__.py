@@ -1,1 +1,1 @@
-"""Benchmarks: this manager beside others and beside bare clients."""
+"""Benchmarks, which compare this manager with other managers and with a client that makes only the needed calls."""

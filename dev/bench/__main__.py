@@ -1,7 +1,7 @@
-"""`python -m dev.bench`: measures managers of JobSets against each other and against the floor of API calls.
+"""`python -m dev.bench`: compares managers of JobSets with each other and with the floor of API calls.
 
-Tables on the terminal; raw figures and plots in a folder. The exit code is 1 if something could not be measured or had
-a wrong result; a goal that is missed is not an error.
+Prints tables, and writes raw figures and plots into a folder. The exit code is 1 if a measurement failed or had a wrong
+result. A goal that is missed is not an error.
 """
 
 import argparse
@@ -22,7 +22,7 @@ ALL = tuple(f"P{number}" for number in (*range(1, 7), *range(8, 12), 13))
 """The scenarios that are measured by default."""
 
 SCENARIOS = (*ALL, "P19", "P23")
-"""P19 takes long, P23 needs real nodes: Linux and root."""
+"""All scenarios. P19 takes long, and P23 needs real nodes, with Linux and root."""
 
 OF_P10 = {"P1", "P2", "P3", "P4"}
 RESULTS = "results.json"
@@ -32,7 +32,7 @@ RESULTS = "results.json"
 def main() -> int:
     options = _options()
     try:
-        results = _read(options.again) if options.again else _measure(options)
+        results = _read_results(options.again) if options.again else _measure(options)
     except (DevclusterError, local.LocalError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -45,11 +45,11 @@ def main() -> int:
 
 
 def _measure(options: argparse.Namespace) -> JSON:
-    """Run everything; the results so far are stored after each turn."""
-    wanted = frozenset(options.scenarios)
+    """Measure all scenarios. The results so far are stored after each turn."""
+    scenarios = frozenset(options.scenarios)
     bench = run.Bench(
         entries=options.manager,
-        wanted=wanted | OF_P10 if "P10" in wanted else wanted,
+        wanted=scenarios | OF_P10 if "P10" in scenarios else scenarios,
         rounds=options.rounds,
         nodes=options.nodes,
         scale=options.scale,
@@ -65,21 +65,21 @@ def _measure(options: argparse.Namespace) -> JSON:
     options.out.mkdir(parents=True, exist_ok=True)
     for turn in run.turns(bench):
         results["turns"].append(turn)
-        _store(results, bench, options.out)
+        _store_results(results, bench, options.out)
     results |= once.measure(bench)
-    _store(results, bench, options.out)
-    results = _read(options.out / RESULTS)
+    _store_results(results, bench, options.out)
+    results = _read_results(options.out / RESULTS)
     if runs.is_comparable(results) and not report.errors(results):
         say(f"to keep this run for comparison: python -m dev.bench.runs {options.out / RESULTS}")
     return results
 
 
-def _store(results: JSON, bench: run.Bench, folder: Path) -> None:
+def _store_results(results: JSON, bench: run.Bench, folder: Path) -> None:
     text = json.dumps({**results, "seconds": time.monotonic() - bench.started_at}, indent=1)
     (folder / RESULTS).write_text(text + "\n", encoding="utf-8")
 
 
-def _read(path: Path) -> JSON:
+def _read_results(path: Path) -> JSON:
     results: JSON = json.loads(path.read_text(encoding="utf-8"))
     return {"admission": {}, "errors": [], **results}
 
@@ -115,8 +115,8 @@ def _options() -> argparse.Namespace:
     options = parser.parse_args()
     options.manager = options.manager or [*managers.USUAL]
     names = [entry.name for entry in options.manager]
-    if twice := {name for name in names if names.count(name) > 1}:
-        parser.error(f"--manager: {', '.join(sorted(twice))} is given twice: tell them apart with NAME=COMMAND")
+    if repeated := {name for name in names if names.count(name) > 1}:
+        parser.error(f"--manager: {', '.join(sorted(repeated))} is given twice: tell them apart with NAME=COMMAND")
     return options
 
 

@@ -1,4 +1,4 @@
-"""Counts requests to the API server, from the records of its audit log. Pure: records in, figures out."""
+"""Counts requests to the API server, from the records of its audit log. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -15,10 +15,10 @@ CHANGES = {"update", "patch"}
 
 
 def counts(calls: Iterable[Call], user: str) -> JSON:
-    """Requests by client, creations of pods, and the calls of `user`, the last part of a user name.
+    """Numbers of requests by client, of creations of pods, and of calls of `user`, the last part of a user name.
 
-    `calls`: the calls of `user` by verb, resource and code, without dry runs. `manager`: their `goal_figures`, and
-    `dry_runs`, the number of dry runs of `user`.
+    In the result, `calls` are the calls of `user` by verb, resource and code, without dry runs. `manager` has their
+    `goal_figures`, and `dry_runs`, the number of dry runs of `user`.
     """
     clients: Counter[str] = Counter()
     pods: Counter[str] = Counter()
@@ -49,7 +49,7 @@ def counts(calls: Iterable[Call], user: str) -> JSON:
 
 
 def goal_figures(user_calls: Counter[tuple[str, str, int]]) -> dict[str, int]:
-    """The figures that goals are set for, from the number of calls by (verb, resource, code).
+    """The figures for which there are goals, from the number of calls by (verb, resource, code).
 
     `refused`: writes answered with 400 or more. `duplicates`: creations of a Job that existed already. `conflicts`:
     updates and patches of an object that had changed.

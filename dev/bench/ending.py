@@ -1,4 +1,4 @@
-"""A benchmark that gets SIGTERM ends its processes, as with Ctrl-C."""
+"""Makes a benchmark that gets SIGTERM end its processes, as with Ctrl-C."""
 
 import contextlib
 import signal
@@ -14,13 +14,13 @@ EXIT_CODE = 128 + signal.SIGTERM
 def unwound_by_sigterm() -> Iterator[None]:
     """Decorates a `main`, which must run in the main thread: SIGTERM raises `SystemExit` in it.
 
-    So every `with` and `finally` ends its processes. That takes some seconds, in which another SIGTERM is ignored.
+    So every `with` and `finally` ends its processes. This takes some seconds, in which another SIGTERM is ignored.
     """
-    before = signal.signal(signal.SIGTERM, _unwind)
+    handler_before = signal.signal(signal.SIGTERM, _unwind)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, handler_before)
 
 
 def _unwind(_number: int, _frame: FrameType | None) -> None:
@@ -29,4 +29,4 @@ def _unwind(_number: int, _frame: FrameType | None) -> None:
 
 
 def _already_unwinding(_number: int, _frame: FrameType | None) -> None:
-    """A process that is started while others end must not inherit that SIGTERM is ignored, so it is handled."""
+    """Do nothing. SIGTERM is handled and not ignored, since a process that is started now would inherit the latter."""

@@ -1,7 +1,7 @@
 """`python -m dev.bench.floor --config FILE --kubeconfig FILE`: a client that makes only the calls a scenario needs.
 
-It is the lower bound that managers are measured against, and not a manager: it does no admission, keeps no state, and
-handles no errors. Bodies come from `api`; the controllers' code is not used.
+It is the lower bound for managers, and not a manager: it does no admission, keeps no state, and handles no errors.
+Bodies come from `api`. It does not use code of the controllers.
 """
 
 import argparse
@@ -39,14 +39,17 @@ UNLIMITED = 100_000
 
 
 class PodIdentity(Base, frozen=True, kw_only=True):
-    """A pod of which only the metadata is watched."""
+    """A pod, of which only the metadata is watched."""
 
     metadata: LabelledIdentity
 
 
 @dataclass(slots=True)
 class TrackedSet:
-    """One JobSet: the objects to create for it, and its progress."""
+    """One JobSet, with the Jobs to create for it (`bodies`) and its progress.
+
+    `settled`: Jobs in their final state of a phase. `awaited`: old Jobs that are not gone. `pods`: pods of each Job.
+    """
 
     js: JobSet
     bodies: dict[str, Any] = field(default_factory=dict)
@@ -67,7 +70,7 @@ class TrackedSet:
         return f"{keys.JOBSET_NAME}={self.js.metadata.name},{keys.RESTART_ATTEMPT}={self.attempt}"
 
     def begin(self, js: JobSet) -> None:
-        """Make the bodies of an attempt."""
+        """Make the bodies of the Jobs of an attempt."""
         self.js, self.settled = js, set()
         layout = layout_of(js)
         self.bodies = {
@@ -78,7 +81,7 @@ class TrackedSet:
 
 
 class Floor:
-    """Starts a task in `tasks` for each action; ends when that group ends."""
+    """Acts on JobSets and their children. Starts a task in `tasks` for each action."""
 
     def __init__(self, client: Client, tasks: asyncio.TaskGroup) -> None:
         self._client = client
@@ -89,29 +92,29 @@ class Floor:
         self.pods = Informer(client, PODS, PodIdentity, label_selector=keys.JOBSET_NAME, metadata_only=True)
 
     async def start(self) -> None:
-        """Watch, and return once everything is listed."""
+        """Start the watches. Returns once all objects are listed."""
         self.jobsets.on_event(self._on_jobset)
         self.jobs.on_event(self._on_job)
         self.pods.on_event(self._on_pod)
-        watched: tuple[Informer[Any], ...] = (self.jobsets, self.jobs, self.pods)
-        for informer in watched:
+        informers: tuple[Informer[Any], ...] = (self.jobsets, self.jobs, self.pods)
+        for informer in informers:
             self._tasks.create_task(informer.run())
             await informer.wait_synced(60)
 
     def _on_jobset(self, kind: ChangeKind, old: JobSet | None, new: JobSet | None) -> None:
-        seen = new or old
-        assert seen is not None  # noqa: S101 -- one of them always is
-        key = (seen.metadata.namespace, seen.metadata.name)
-        if kind is ChangeKind.DELETED or seen.metadata.deletion_timestamp:
+        jobset = new or old
+        assert jobset is not None  # noqa: S101 -- one of them always is
+        key = (jobset.metadata.namespace, jobset.metadata.name)
+        if kind is ChangeKind.DELETED or jobset.metadata.deletion_timestamp:
             self._sets.pop(key, None)
         elif key not in self._sets:
-            self._sets[key] = tracked = TrackedSet(seen)
-            tracked.begin(seen)
-            self._soon(self._create_all(tracked))
-        elif (tracked := self._sets[key]).js.spec.suspend != seen.spec.suspend:
-            status = msgspec.structs.replace(seen.status, restarts=tracked.js.status.restarts)
-            tracked.begin(msgspec.structs.replace(seen, status=status))
-            self._soon(self._suspend(tracked))
+            self._sets[key] = tracked = TrackedSet(jobset)
+            tracked.begin(jobset)
+            self._start_task(self._create_all(tracked))
+        elif (tracked := self._sets[key]).js.spec.suspend != jobset.spec.suspend:
+            status = msgspec.structs.replace(jobset.status, restarts=tracked.js.status.restarts)
+            tracked.begin(msgspec.structs.replace(jobset, status=status))
+            self._start_task(self._suspend(tracked))
 
     def _on_job(self, kind: ChangeKind, old: Job | None, new: Job | None) -> None:
         job = new or old
@@ -129,7 +132,7 @@ class Floor:
             if name not in tracked.settled:
                 tracked.settled.add(name)
                 if len(tracked.settled) == len(tracked.bodies):
-                    self._soon(self._report(tracked))
+                    self._start_task(self._report(tracked))
         else:
             tracked.settled.discard(name)
 
@@ -152,50 +155,50 @@ class Floor:
         return self._sets.get((child.metadata.namespace, child.metadata.labels[keys.JOBSET_NAME]))
 
     def _create_when_gone(self, tracked: TrackedSet, job: str) -> None:
-        """The old Job or a pod of it is gone: create the new one if that was the last of them."""
+        """Create a Job again once the old Job and all its pods are gone."""
         if job in tracked.bodies and job not in tracked.awaited and not tracked.pods[job]:
             tracked.awaited.add(job)
-            self._soon(self._create(tracked, tracked.bodies[job]))
+            self._start_task(self._create(tracked, tracked.bodies[job]))
 
     async def _create_all(self, tracked: TrackedSet) -> None:
         service = self._client.create(SERVICES, build_service(tracked.js), namespace=tracked.namespace)
-        await _side_by_side([service, *(self._create(tracked, body) for body in tracked.bodies.values())])
+        await _run_in_parallel([service, *(self._create(tracked, body) for body in tracked.bodies.values())])
 
     async def _create(self, tracked: TrackedSet, body: bytes) -> None:
         await self._client.create(JOBS, body, namespace=tracked.namespace, type=msgspec.Raw)
 
     async def _suspend(self, tracked: TrackedSet) -> None:
         patch = {"spec": {"suspend": bool(tracked.js.spec.suspend)}}
-        await _side_by_side(
+        await _run_in_parallel(
             [self._client.patch(JOBS, name, patch, namespace=tracked.namespace) for name in tracked.bodies]
         )
 
     def _restart_set(self, tracked: TrackedSet) -> None:
-        """Begin the next attempt: delete everything of the one before."""
-        self._soon(self._delete(tracked.namespace, tracked.selector(), list(tracked.bodies)))
+        """Begin the next attempt, and delete all objects of the attempt before."""
+        self._start_task(self._delete(tracked.namespace, tracked.selector(), list(tracked.bodies)))
         status = msgspec.structs.replace(tracked.js.status, restarts=tracked.js.status.restarts + 1)
         tracked.begin(msgspec.structs.replace(tracked.js, status=status))
         tracked.awaited = set(tracked.bodies)
 
     async def _delete(self, namespace: str, selector: str, jobs: list[str]) -> None:
-        """The Jobs of an attempt each in the background, and their pods by one call."""
+        """Delete the Jobs of an attempt, each in the background, and their pods by one call."""
         options = DeleteOptions(namespace=namespace, propagation_policy="Background")
-        await _side_by_side([self._client.delete(JOBS, name, **options) for name in jobs])
+        await _run_in_parallel([self._client.delete(JOBS, name, **options) for name in jobs])
         await self._client.delete_collection(PODS, label_selector=selector, namespace=namespace)
 
     async def _report(self, tracked: TrackedSet) -> None:
-        """The one status write of a phase."""
+        """Write the status, once in a phase."""
         rows = []
         for jobs in layout_of(tracked.js).ranges:
             count = jobs.replicated_job.replicas
-            reached = {"suspended": count} if tracked.js.spec.suspend else {"ready": count, "active": count}
+            counts = {"suspended": count} if tracked.js.spec.suspend else {"ready": count, "active": count}
             zero = dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0)
-            rows.append({"name": jobs.replicated_job.name, **zero, **reached})
+            rows.append({"name": jobs.replicated_job.name, **zero, **counts})
         status = {"restarts": tracked.js.status.restarts, "replicatedJobsStatus": rows}
         name = tracked.js.metadata.name
         await self._client.patch(JOBSETS, name, {"status": status}, namespace=tracked.namespace, subresource="status")
 
-    def _soon(self, act: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, act: Coroutine[Any, Any, None]) -> None:
         self._tasks.create_task(_log_errors(act))
 
 
@@ -205,14 +208,14 @@ def _has_settled(job: Job, suspended: bool) -> bool:
     return not job.spec.suspend and (job.status.ready or 0) == (job.spec.parallelism or 1)
 
 
-async def _side_by_side(acts: list[Coroutine[Any, Any, Any]]) -> None:
+async def _run_in_parallel(acts: list[Coroutine[Any, Any, Any]]) -> None:
     async with asyncio.TaskGroup() as tasks:
         for act in acts:
             tasks.create_task(_log_errors(act))
 
 
 async def _log_errors(act: Coroutine[Any, Any, Any]) -> None:
-    """Send it; refusals are logged, and the benchmark notices them by the result."""
+    """Await an action. Errors are logged, and the benchmark notices them by its result."""
     try:
         await act
     except KubeError as error:
@@ -220,7 +223,7 @@ async def _log_errors(act: Coroutine[Any, Any, Any]) -> None:
 
 
 async def _probe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer every request with 200: a listening process is ready."""
+    """Answer every request with 200, since a listening process is ready."""
     with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
@@ -229,7 +232,7 @@ async def _probe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 async def run(config: settings.Settings, kubeconfig: str) -> None:
-    """Until SIGTERM."""
+    """Run the floor until SIGTERM."""
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 -- we run in one
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

@@ -1,19 +1,18 @@
-"""The goals of a manager, and whether it reaches them. Pure: results in, goals out.
+"""The goals of a manager, and whether it reaches them. Pure.
 
-A time is compared by the ratio in each round, and the median of the ratios has to reach the goal. For a count, the
-worst round has to reach it.
+For a time, the median of the ratios in each round has to reach the goal. For a count, the worst round has to reach it.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from dev.bench.report import ratio, reference, rounds
+from dev.bench.report import fastest_floor, ratio, rounds
 from kube.model.meta import JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure and its bound: `value` has to be at most `limit`; with `at_least`, at least `limit`."""
+    """A figure and its bound. `value` has to be at most `limit`, or with `at_least` at least `limit`."""
 
     name: str
     value: float
@@ -26,7 +25,7 @@ class Goal:
         return self.value >= self.limit if self.at_least else self.value <= self.limit
 
     def verdict(self) -> str:
-        """Reached, or missed and by how much."""
+        """Whether the goal is reached, or by how much it is missed."""
         if self.reached:
             return "reached"
         return f"missed by {abs(self.value - self.limit) / self.limit:.0%}" if self.limit else "missed"
@@ -42,7 +41,7 @@ class Goal:
 
 
 OVER_FLOOR = {"P1": 0.9, "P2": 0.9, "P4": 1.25, "P5 suspend": 1.1, "P5 resume": 1.1}
-"""For each phase, the largest ratio of its time to that of the fastest floor."""
+"""For each phase, the largest ratio of its time to the time of the fastest floor."""
 
 EXCLUSIVE_OVER_PLAIN = 1.15
 SMALL_WAIT_SECONDS = 1.0
@@ -57,21 +56,21 @@ MEMORY_AFTER = ("P1", "P2", "P3 plain create", "P3 plain restart", "P3 create", 
 MEMORY_MIB, IDLE_MIB = 80, 64
 ADMISSION_CONNECTIONS, ADMISSION_SIZE, ADMISSION_P99_MS = 16, "2 KB", 12
 ADMISSION_PER_SECOND = {("mutate", 1): 4000, ("validate", 1): 3500, ("mutate", 2): 6000, ("validate", 2): 6000}
-"""At least this many reviews a second, by webhook and number of processes."""
+"""The least number of reviews a second, by webhook and number of processes."""
 
 PLAN_MS, PLAN_JOBS = 50, (10_000, 10_000_000)
 EXPONENT = 1.1
-"""The largest exponent by which the time of a plan may grow with the number of Jobs."""
+"""The largest exponent with which the time of a plan may grow with the number of Jobs."""
 
 QUEUED = ("P13 create", "P13 admit", "P13 finish")
 QUEUED_CALLS = 657
-"""At most this many calls in P13, dry runs included.
+"""The largest number of calls in P13, including dry runs.
 
-The Go manager, which makes no dry runs, makes one call more for 40 sets under Kueue.
+The Go manager, which makes no dry runs, makes one call more for 40 JobSets under Kueue.
 """
 
 QUEUED_CREATE_SECONDS = 5.1
-"""At most this many seconds in P13 until 40 sets are created under Kueue: 1.3 times the 3.9 s of the Go manager."""
+"""The most seconds in P13 until 40 JobSets are created under Kueue: 1.3 times the 3.9 s of the Go manager."""
 
 EACH_ROUND: tuple[tuple[str, str, str, float, str], ...] = (
     ("P19 rest", "of a core", "percent", 1, " %"),
@@ -84,44 +83,44 @@ EACH_ROUND: tuple[tuple[str, str, str, float, str], ...] = (
 def goals(results: JSON, manager: str) -> list[Goal]:
     """All goals for which there are figures."""
     return [
-        *_times(results, manager),
-        *_counts(results, manager),
+        *_time_goals(results, manager),
+        *_count_goals(results, manager),
         *_queue_goals(results, manager),
-        *_memory(results, manager),
-        *_admission(results["admission"].get(manager) or []),
-        *_plan(results.get("plan") or []),
-        *_each_round(results, manager),
+        *_memory_goals(results, manager),
+        *_admission_goals(results["admission"].get(manager) or []),
+        *_plan_goals(results.get("plan") or []),
+        *_round_goals(results, manager),
     ]
 
 
-def _each_round(results: JSON, manager: str) -> Iterator[Goal]:
+def _round_goals(results: JSON, manager: str) -> Iterator[Goal]:
     for name, text, figure, limit, unit in EACH_ROUND:
         for phase in rounds(results, manager, name).values():
             yield Goal(f"{name}: {text}", phase[figure], limit, unit)
 
 
-def _times(results: JSON, manager: str) -> Iterator[Goal]:
+def _time_goals(results: JSON, manager: str) -> Iterator[Goal]:
     for name, limit in OVER_FLOOR.items():
-        floor = reference(results, name)
+        floor = fastest_floor(results, name)
         if floor and (ratios := ratio(results, (manager, name), (floor, name))):
             yield Goal(f"{name}: time over {floor}", ratios.median, limit)
     for step in ("create", "restart"):
         if ratios := ratio(results, (manager, f"P3 {step}"), (manager, f"P3 plain {step}")):
             yield Goal(f"P3 {step}: time over the same pods without exclusivity", ratios.median, EXCLUSIVE_OVER_PLAIN)
-    alone_rounds, beside = rounds(results, manager, "P6 alone"), rounds(results, manager, "P6 beside")
-    if common_rounds := alone_rounds.keys() & beside.keys():
+    alone_rounds, beside_rounds = rounds(results, manager, "P6 alone"), rounds(results, manager, "P6 beside")
+    if common_rounds := alone_rounds.keys() & beside_rounds.keys():
         for key, title in (("half_seconds", "median"), ("seconds", "longest")):
-            extra_wait = max(beside[n][key] - alone_rounds[n][key] for n in common_rounds)
+            extra_wait = max(beside_rounds[n][key] - alone_rounds[n][key] for n in common_rounds)
             yield Goal(
                 f"P6: {title} wait beside a large set, longer than alone by", extra_wait, SMALL_WAIT_SECONDS, " s"
             )
 
 
-def _counts(results: JSON, manager: str) -> Iterator[Goal]:
-    """One goal for each kind of call, for the phase with the highest count."""
-    measured = {name: list(rounds(results, manager, name).values()) for name in {*CREATING, *ONE_SET}}
-    creating = {name: measured[name] for name in CREATING if measured[name]}
-    one_set = {name: measured[name] for name in ONE_SET if measured[name]}
+def _count_goals(results: JSON, manager: str) -> Iterator[Goal]:
+    """Yield a goal for each kind of call, for the phase with the highest count."""
+    rounds_by_phase = {name: list(rounds(results, manager, name).values()) for name in {*CREATING, *ONE_SET}}
+    creating = {name: rounds_by_phase[name] for name in CREATING if rounds_by_phase[name]}
+    one_set = {name: rounds_by_phase[name] for name in ONE_SET if rounds_by_phase[name]}
     exclusive = {name: figures for name, figures in creating.items() if name.startswith("P3")}
     kinds: tuple[tuple[str, dict[str, list[JSON]], Callable[[JSON], int], int], ...] = (
         (
@@ -157,25 +156,29 @@ def _queue_goals(results: JSON, manager: str) -> Iterator[Goal]:
         yield Goal("P13: until the JobSets are created", phases[0][1]["created_seconds"], QUEUED_CREATE_SECONDS, " s")
 
 
-def _memory(results: JSON, manager: str) -> Iterator[Goal]:
+def _memory_goals(results: JSON, manager: str) -> Iterator[Goal]:
     """P10: memory when idle, and after P4, the last of P1 to P4. Pages that processes share are counted once."""
     turns = [turn for turn in results["turns"] if turn["manager"] == manager]
-    idle = [turn["idle_pss_mib"] for turn in turns if "idle_pss_mib" in turn]
-    after = [phase["pss_mib"] for phase in rounds(results, manager, MEMORY_AFTER[-1]).values() if "pss_mib" in phase]
-    if idle:
-        yield Goal("P10: memory when idle", max(idle), IDLE_MIB, " MiB")
-    if after:
-        yield Goal("P10: memory after P1 to P4", max(after), MEMORY_MIB, " MiB")
+    idle_memory = [turn["idle_pss_mib"] for turn in turns if "idle_pss_mib" in turn]
+    memory_after = [
+        phase["pss_mib"] for phase in rounds(results, manager, MEMORY_AFTER[-1]).values() if "pss_mib" in phase
+    ]
+    if idle_memory:
+        yield Goal("P10: memory when idle", max(idle_memory), IDLE_MIB, " MiB")
+    if memory_after:
+        yield Goal("P10: memory after P1 to P4", max(memory_after), MEMORY_MIB, " MiB")
 
 
 def cpu_seconds(results: JSON, manager: str) -> list[float]:
     """P10: processor time of a manager through P1 to P4, a figure for each round with all of these phases."""
-    measured = [rounds(results, manager, name) for name in MEMORY_AFTER if rounds(results, manager, name)]
-    complete_rounds = set.intersection(*(set(phases) for phases in measured)) if measured else set()
-    return [sum(phases[number]["manager_cpu_seconds"] for phases in measured) for number in sorted(complete_rounds)]
+    rounds_of_phases = [rounds(results, manager, name) for name in MEMORY_AFTER if rounds(results, manager, name)]
+    complete_rounds = set.intersection(*(set(phases) for phases in rounds_of_phases)) if rounds_of_phases else set()
+    return [
+        sum(phases[number]["manager_cpu_seconds"] for phases in rounds_of_phases) for number in sorted(complete_rounds)
+    ]
 
 
-def _admission(rows: list[JSON]) -> Iterator[Goal]:
+def _admission_goals(rows: list[JSON]) -> Iterator[Goal]:
     for row in rows:
         if (row["connections"], row["size"]) == (ADMISSION_CONNECTIONS, ADMISSION_SIZE):
             webhook, workers = row["webhook"], row["workers"]
@@ -186,7 +189,7 @@ def _admission(rows: list[JSON]) -> Iterator[Goal]:
             yield Goal(f"{title}: p99", row["p99_ms"], ADMISSION_P99_MS, " ms")
 
 
-def _plan(rows: list[JSON]) -> Iterator[Goal]:
+def _plan_goals(rows: list[JSON]) -> Iterator[Goal]:
     """P11: the time of a plan, and how it grows with the number of Jobs."""
     for row in rows:
         for jobs in PLAN_JOBS:

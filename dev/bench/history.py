@@ -1,6 +1,6 @@
-"""The order of a restart: no pod of the old attempt can still run when its Job is created again.
+"""Checks the order of a restart: no pod of the old attempt may still run when its Job is created again.
 
-Resource versions show it, since they order all changes of the cluster.
+Resource versions show the order, since they order all changes of the cluster.
 """
 
 import contextlib
@@ -15,12 +15,12 @@ from dev.bench.scene import BenchmarkError, Event, Scene
 from dev.bench.sets import BATCH, attempt
 
 MAX_NAMES = 5
-"""Jobs that a message lists."""
+"""Largest number of Jobs in a message."""
 
 
 @contextlib.contextmanager
 def ordered_restart(scene: Scene, *, old: int, jobs: int, pods: int) -> Iterator[None]:
-    """Raises `BenchmarkError` unless each of the Jobs is created after its pods of attempt `old` have ended.
+    """A block at whose end `BenchmarkError` is raised if a Job was created before its pods of attempt `old` had ended.
 
     The block has to last until all Jobs of the next attempt exist.
     """
@@ -32,21 +32,23 @@ def ordered_restart(scene: Scene, *, old: int, jobs: int, pods: int) -> Iterator
         pod_ends = pool.submit(lambda: list(first_events(pod_events, has_ended, pods)))
         created = pool.submit(lambda: list(first_events(job_events, lambda event: event.type == "ADDED", jobs)))
         yield
-        last: dict[str, int] = {}
+        pod_end_versions: dict[str, int] = {}
         for event in pod_ends.result():
             job = event.metadata["labels"]["job-name"]
-            last[job] = max(last.get(job, 0), int(event.metadata["resourceVersion"]))
-        first = {event.metadata["name"]: int(event.metadata["resourceVersion"]) for event in created.result()}
-    if wrong := too_early(first, last):
-        more = f" and {len(wrong) - MAX_NAMES} more" if len(wrong) > MAX_NAMES else ""
+            pod_end_versions[job] = max(pod_end_versions.get(job, 0), int(event.metadata["resourceVersion"]))
+        creation_versions = {
+            event.metadata["name"]: int(event.metadata["resourceVersion"]) for event in created.result()
+        }
+    if early_jobs := too_early(creation_versions, pod_end_versions):
+        further = f" and {len(early_jobs) - MAX_NAMES} more" if len(early_jobs) > MAX_NAMES else ""
         raise BenchmarkError(
-            f"{len(wrong)} Jobs were created while pods of attempt {old} could run:"
-            f" {', '.join(wrong[:MAX_NAMES])}{more}"
+            f"{len(early_jobs)} Jobs were created while pods of attempt {old} could run:"
+            f" {', '.join(early_jobs[:MAX_NAMES])}{further}"
         )
 
 
 def has_ended(event: Event) -> bool:
-    """Whether a pod cannot run any more: it is gone, or left out by `NOT_ENDED`, or only finalizers keep it."""
+    """Whether a pod cannot run any more, since it is gone, or `NOT_ENDED` leaves it out, or only finalizers keep it."""
     return event.type == "DELETED" or convert(event.metadata, PodMeta).only_finalized
 
 

@@ -1,12 +1,12 @@
 """A load generator for admission: reviews over kept connections, at a constant rate or as fast as they are answered.
 
 At a constant rate (an open loop), reviews that are due while a server stalls count, as in production, so the stall
-shows in the latencies. Without a rate (a closed loop) each connection sends its next review once the last one is
+shows in the latencies. Without a rate (a closed loop), each connection sends its next review once the last review is
 answered.
 
-`python -m dev.bench.load_generator` is a process that reads the load from standard input and prints a report. It has to
-be cheap, since it shares two cores with the server: requests are built before the start, and of an answer it only finds
-the end, and whether the object is allowed.
+`python -m dev.bench.load_generator` reads the load from standard input and prints a report. It has to be cheap, since
+it shares two cores with the server. So it builds requests before the start, and reads of an answer only the end, and
+whether the object is allowed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kube.model.meta import JSON
 
 ROOT = Path(__file__).parents[2]
 LAST_ANSWERS_TIMEOUT = 20.0
-"""Seconds after the end in which the last answers have to arrive."""
+"""Seconds after the end within which the last answers have to arrive."""
 
 Review = tuple[str, bytes]
 """The path of a webhook, and a body."""
@@ -41,7 +41,10 @@ Review = tuple[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """So many connections for `seconds`, after `warm_up` seconds that do not count. `rate` 0 is a closed loop."""
+    """A load on a number of connections for `seconds`, after `warm_up` seconds that do not count.
+
+    `rate` is in reviews a second, or 0 for a closed loop.
+    """
 
     connections: int = 16
     seconds: float = 5
@@ -50,11 +53,11 @@ class Load:
 
 
 def run(port: int, authorities: Path, reviews: Sequence[Review], load: Load) -> JSON:
-    """Send the reviews in turn, over TLS.
+    """Send the reviews in turn, over TLS. Returns a report. Raises `DevclusterError` if the generator fails.
 
-    `answered` counts all answers and `requests` those in the time that counts, of which `refused` did not let the
-    object pass and `errors` were not HTTP 200; `lost` are connections that ended early. Times in milliseconds;
-    `generator_us` is the generator's own processor time for one request. Raises `DevclusterError` without a server.
+    In the report, `answered` counts all answers, `requests` the answers after the warm-up, `refused` those that did not
+    allow the object, and `errors` those other than HTTP 200. `lost` counts connections that ended early. Times are in
+    milliseconds. `generator_us` is the generator's own processor time for one request.
     """
     order = {
         "port": port,
@@ -62,7 +65,7 @@ def run(port: int, authorities: Path, reviews: Sequence[Review], load: Load) -> 
         "reviews": [(path, base64.b64encode(body).decode()) for path, body in reviews],
         "load": asdict(load),
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "dev.bench.load_generator"],
         input=json.dumps(order),
         cwd=ROOT,
@@ -71,14 +74,16 @@ def run(port: int, authorities: Path, reviews: Sequence[Review], load: Load) -> 
         timeout=load.seconds + load.warm_up + 3 * LAST_ANSWERS_TIMEOUT,
         check=False,
     )
-    if done.returncode:
-        raise DevclusterError(f"the load generator failed, port {port}, path {reviews[0][0]}:\n{done.stderr[-1500:]}")
-    report: JSON = json.loads(done.stdout)
+    if process.returncode:
+        raise DevclusterError(
+            f"the load generator failed, port {port}, path {reviews[0][0]}:\n{process.stderr[-1500:]}"
+        )
+    report: JSON = json.loads(process.stdout)
     return report
 
 
 class _Run:
-    """Hands out requests to connections, and counts the answers to those sent from `begin` to `end`."""
+    """Hands out requests to connections, and counts the answers to requests from `begin` to `end`."""
 
     def __init__(self, requests: Sequence[bytes], load: Load) -> None:
         self.load = load
@@ -93,7 +98,7 @@ class _Run:
         self._open = load.connections
 
     def serve(self, connection: _Connection) -> None:
-        """A connection is free: send its next request, keep it for later, or close it at the end."""
+        """Send the next request of a free connection, keep the connection for later, or close it at the end."""
         now = time.perf_counter()
         if now > self.end:
             self.close(connection)
@@ -105,7 +110,7 @@ class _Run:
             self._free.append(connection)
 
     async def keep_rate(self) -> None:
-        """Send at the rate; a request without a free connection waits, and this time counts for its latency."""
+        """Send requests at the rate. A request without a free connection waits, and its latency includes the wait."""
         start, number = time.perf_counter(), 0
         while (now := time.perf_counter()) < self.end:
             number += 1
@@ -145,8 +150,8 @@ class _Run:
             "answered": self.answered,
             "requests": len(times),
             "per_s": len(times) / self.load.seconds,
-            **{f"p{percent}_ms": _rank(times, percent / 100) for percent in (50, 90, 99)},
-            "max_ms": _rank(times, 1.0),
+            **{f"p{percent}_ms": _percentile(times, percent / 100) for percent in (50, 90, 99)},
+            "max_ms": _percentile(times, 1.0),
             "refused": self.refused,
             "errors": self.errors,
             "lost": self.lost,
@@ -154,7 +159,7 @@ class _Run:
 
 
 class _Connection(asyncio.Protocol):
-    """One request after the other."""
+    """A connection that sends one request after the other."""
 
     def __init__(self, run: _Run) -> None:
         self._run = run
@@ -191,7 +196,7 @@ class _Connection(asyncio.Protocol):
 
 
 def _answer_length(answer: bytes) -> int:
-    """Bytes of the whole answer; 0 while its head is not complete."""
+    """The length of the complete answer in bytes; 0 while its head is incomplete."""
     head = answer.find(b"\r\n\r\n")
     if head < 0:
         return 0
@@ -199,7 +204,7 @@ def _answer_length(answer: bytes) -> int:
     return head + 4 + int(answer[start : answer.index(b"\r\n", start)])
 
 
-def _rank(times: Sequence[float], share: float) -> float:
+def _percentile(times: Sequence[float], share: float) -> float:
     return times[min(int(share * len(times)), len(times) - 1)] if times else 0.0
 
 
@@ -218,20 +223,22 @@ async def _generate(order: JSON) -> JSON:
     context = ssl.create_default_context(cafile=order["authorities"])
     requests = [_request(path, base64.b64decode(body)) for path, body in order["reviews"]]
     gc.freeze()
-    used = time.process_time()
+    cpu_before = time.process_time()
     run = _Run(requests, load)
     for _ in range(load.connections):
-        # A socket of our own, for uvloop does not set the option on those that it makes.
+        # The socket is made here, since uvloop does not set the option on its sockets.
         address = "127.0.0.1", order["port"]
-        connected = await asyncio.to_thread(socket.create_connection, address, LAST_ANSWERS_TIMEOUT)
-        connected.setblocking(False)
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        await loop.create_connection(lambda: _Connection(run), sock=connected, ssl=context, server_hostname="127.0.0.1")
+        connection_socket = await asyncio.to_thread(socket.create_connection, address, LAST_ANSWERS_TIMEOUT)
+        connection_socket.setblocking(False)
+        connection_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await loop.create_connection(
+            lambda: _Connection(run), sock=connection_socket, ssl=context, server_hostname="127.0.0.1"
+        )
     async with asyncio.timeout_at(loop.time() + load.warm_up + load.seconds + LAST_ANSWERS_TIMEOUT):
         if load.rate:
             await run.keep_rate()
         await run.over
-    return run.report() | {"generator_us": (time.process_time() - used) * 1e6 / max(run.answered, 1)}
+    return run.report() | {"generator_us": (time.process_time() - cpu_before) * 1e6 / max(run.answered, 1)}
 
 
 if __name__ == "__main__":

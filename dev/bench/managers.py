@@ -1,7 +1,7 @@
-"""The processes under measurement: their names on the command line, installation and start.
+"""The managers under measurement: their names on the command line, installation and start.
 
-Every manager gets what a Go manager takes, too: certificates in a folder, webhook configurations that trust them, all
-rights, no election.
+Every manager gets only what a Go manager takes, too: certificates in a folder, webhook configurations that trust them,
+all rights, no leader election.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from manifests import NAMESPACE, SERVICE_ACCOUNT
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A manager under measurement. `floor`: it does no admission, and others are compared with it."""
+    """A manager under measurement. A `floor` does no admission, and managers are compared with it."""
 
     name: str
     command: tuple[str, ...]
@@ -38,11 +38,11 @@ USUAL = (
 )
 KNOWN = {entry.name: entry for entry in USUAL}
 WITHOUT_ELECTION = {"leaderElection": {"leaderElect": False}, "internalCertManagement": {"enable": False}}
-"""Sections of the configuration of a manager without replicas and with a given certificate."""
+"""Sections of the configuration of a single manager whose certificate is in a folder."""
 
 
 def entry(text: str) -> Entry:
-    """The manager that `--manager` names: one of `KNOWN`, `NAME=COMMAND`, or a command, named by its program."""
+    """The manager for a value of `--manager`: a name in `KNOWN`, `NAME=COMMAND`, or a command, named by its program."""
     if text in KNOWN:
         return KNOWN[text]
     name, equals, command = text.partition("=")
@@ -56,7 +56,7 @@ def entry(text: str) -> Entry:
 
 @contextlib.contextmanager
 def scratch_cluster(spec: ClusterSpec) -> Iterator[tuple[Cluster, Path]]:
-    """A control plane and a scratch folder, for the length of the block."""
+    """A control plane and a temporary folder, which live as long as the block."""
     with (
         tempfile.TemporaryDirectory(prefix="jobset-bench-") as scratch,
         running(spec, state_root=Path(scratch) / "cluster") as cluster,
@@ -71,9 +71,9 @@ def running_manager(
     chosen: Entry,
     sections: Mapping[str, Any] | None = None,
 ) -> Iterator[local.Manager]:
-    """Install what the manager needs, run it for the length of the block; `sections` go into its configuration.
+    """Install the objects of the manager, and run it during the block. `sections` go into its configuration.
 
-    The authority of its certificate is in `certs/ca.crt` of the folder.
+    The CA of its certificate is in `certs/ca.crt` of the folder.
     """
     port = local.free_port()
     authority = pki.new_authority("jobset-ca")
@@ -92,7 +92,7 @@ def running_manager(
 def further_manager(
     cluster: Cluster, folder: Path, chosen: Entry, sections: Mapping[str, Any] | None = None, port: int = 0
 ) -> Iterator[local.Manager]:
-    """Run a manager for the length of the block, where one was installed; its certificate is in the folder."""
+    """Run another manager during the block, after `running_manager`. Its certificate is in the folder."""
     manager = local.start(
         cluster,
         folder,
@@ -108,7 +108,7 @@ def further_manager(
 
 
 def _all_rights() -> dict[str, Any]:
-    """Grant all rights: managers need different ones, which are not compared."""
+    """A binding to all rights, since managers need different rights, which are not compared."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",

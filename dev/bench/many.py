@@ -1,6 +1,6 @@
-"""P19: the cost of many JobSets for a manager on a real control plane, most of them at rest.
+"""P19: the cost of many JobSets for a manager on a real control plane. Most JobSets are at rest.
 
-Each has five Jobs of one pod.
+Each JobSet has five Jobs of one pod.
 """
 
 import dataclasses
@@ -28,16 +28,16 @@ SETS, JOBS, FAILURES = 1000, 5, 100
 REST_SECONDS = 30
 FAILURES_PER_SECOND = 1
 IDLE, IDLE_SECONDS = 0.05, 3
-"""Share of a core, and time: a manager that uses less for that long is at rest."""
+"""A manager that uses less than this share of a core for this many seconds is at rest."""
 
 WAIT_SECONDS = 300
 ELECTION = {"leaderElection": {"leaderElect": True, "resourceNamespace": NAMESPACE}}
 JOB_CONTROLLER = "job-controller"
-"""Last part of the name of the user who writes the status of Jobs."""
+"""Last part of the name of the user that writes the status of Jobs."""
 
 
 def rest(play: Play) -> JSON:
-    """The phase at rest: only nodes report, and Leases are renewed."""
+    """The phase at rest, in which only nodes report, and Leases are renewed."""
     scene, seconds = play.scene, max(1.0, REST_SECONDS * play.scale)
     _wait_until_idle(scene)
     with count_requests(scene) as phase:
@@ -47,7 +47,7 @@ def rest(play: Play) -> JSON:
 
 
 def fail_jobs(play: Play) -> JSON:
-    """The first Job of each of some JobSets fails, at a fixed rate whatever the manager does."""
+    """The phase in which the first Job of some JobSets fails, at a fixed rate whatever the manager does."""
     scene = play.scene
     pods = {pod["metadata"]["labels"]["job-name"]: pod for pod in scene.items("pods")}
     names = [_name(number) for number in range(play.scale_count(FAILURES))]
@@ -62,44 +62,44 @@ def fail_jobs(play: Play) -> JSON:
 
 
 def _all_restarted(scene: Scene, pods: int, failures: int) -> bool:
-    found = statuses(scene)
-    ready = sum(row["ready"] for status in found for row in status.get("replicatedJobsStatus", ()))
-    return bool(ready == pods and sum(status.get("restarts", 0) for status in found) == failures)
+    all_statuses = statuses(scene)
+    ready = sum(row["ready"] for status in all_statuses for row in status.get("replicatedJobsStatus", ()))
+    return bool(ready == pods and sum(status.get("restarts", 0) for status in all_statuses) == failures)
 
 
 def start_another(play: Play) -> JSON:
     """End the manager, and start another one with all JobSets, until it is at rest."""
     local.stop(play.managers[-1])
     offset, start = audit.log_size(play.scene.cluster.audit_log), time.monotonic()
-    scene = _start(play)
+    scene = _start_manager(play)
     phase = {"seconds": _wait_until_idle(scene) - start, **counts(_calls(scene, offset), scene.user)}
     return phase | {"manager_cpu_seconds": cpu_seconds(scene.pid), "pss_mib": shared_once_mib(scene.pid)}
 
 
-def _start(play: Play) -> Scene:
-    """The scene with a further manager, which is ready."""
+def _start_manager(play: Play) -> Scene:
+    """Start another manager. Returns the scene with this manager, once it is ready."""
     play.managers.append(play.over.enter_context(play.start_manager(f"manager-{len(play.managers)}")))
     return dataclasses.replace(play.scene, pid=play.managers[-1].process.pid)
 
 
 def _wait_until_idle(scene: Scene) -> float:
-    """Wait until the manager is at rest; returns since when (monotonic seconds)."""
-    start = since = time.monotonic()
-    busy = cpu_seconds(scene.pid)
-    while time.monotonic() < since + IDLE_SECONDS:
+    """Wait until the manager is at rest. Returns the time since which it is (monotonic seconds)."""
+    start = idle_since = time.monotonic()
+    cpu_before = cpu_seconds(scene.pid)
+    while time.monotonic() < idle_since + IDLE_SECONDS:
         time.sleep(0.2)
         now = cpu_seconds(scene.pid)
-        if now - busy > IDLE * (time.monotonic() - since):
-            since, busy = time.monotonic(), now
-        if since > start + WAIT_SECONDS:
+        if now - cpu_before > IDLE * (time.monotonic() - idle_since):
+            idle_since, cpu_before = time.monotonic(), now
+        if idle_since > start + WAIT_SECONDS:
             raise BenchmarkError(f"the manager has not come to rest in {WAIT_SECONDS} s")
-    return since
+    return idle_since
 
 
 def take_over(play: Play) -> JSON:
-    """The leader ends, then a Job fails. The time is from there until the standby has the Lease."""
+    """The phase in which the leader ends, then a Job fails. Its time is that until the standby has the Lease."""
     leader = play.managers[-1]
-    play.scene = standby = _start(play)
+    play.scene = standby = _start_manager(play)
     _wait_until_idle(standby)
     name = _name(0)
     [pod] = standby.items("pods", query=f"?labelSelector=job-name%3D{_first_job(name)}")
@@ -115,7 +115,7 @@ def take_over(play: Play) -> JSON:
 
 
 def delete_all(play: Play) -> JSON:
-    """The namespace is deleted with everything in it."""
+    """The phase in which the namespace is deleted with everything in it."""
     with count_requests(play.scene) as phase:
         start = time.monotonic()
         play.scene.drop_namespace()
@@ -124,28 +124,29 @@ def delete_all(play: Play) -> JSON:
     return phase
 
 
-def delays_ms(found: Sequence[Call], names: Sequence[str]) -> list[float]:
+def delays_ms(calls: Sequence[Call], names: Sequence[str]) -> list[float]:
     """Milliseconds until the manager reacted to the failed first Job of each JobSet, sorted.
 
-    From the Job controller's last write about the old Job to the manager's next write of the JobSet's status, as the
-    API server received both: so the storing of the Job controller's write counts, too.
+    A delay lasts from the Job controller's last write about the old Job to the manager's next write of the JobSet's
+    status. Both are the times at which the API server received the write, so storing the Job controller's write counts,
+    too.
     """
-    failed, written, created = (defaultdict[str, list[float]](list) for _ in range(3))
-    for call in found:
+    job_failures, status_writes, creations = (defaultdict[str, list[float]](list) for _ in range(3))
+    for call in calls:
         if call.code >= HTTPStatus.BAD_REQUEST or call.dry_run:
             continue
         if call.resource == "jobs/status" and call.user.endswith(JOB_CONTROLLER):
-            failed[call.name].append(call.started)
+            job_failures[call.name].append(call.started)
         elif call.resource == "jobsets/status":
-            written[call.name].append(call.started)
+            status_writes[call.name].append(call.started)
         elif call.resource == "jobs" and call.verb == "create":
-            created[call.name].append(call.started)
+            creations[call.name].append(call.started)
     delays = []
     for name in names:
         job = _first_job(name)
-        last = max((at for at in failed[job] if created[job] and at < min(created[job])), default=0.0)
-        if last and (after := [at for at in written[name] if at > last]):
-            delays.append((min(after) - last) * 1000)
+        failed_at = max((at for at in job_failures[job] if creations[job] and at < min(creations[job])), default=0.0)
+        if failed_at and (later_writes := [at for at in status_writes[name] if at > failed_at]):
+            delays.append((min(later_writes) - failed_at) * 1000)
     return sorted(delays)
 
 

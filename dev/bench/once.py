@@ -1,4 +1,4 @@
-"""Measurements that a manager has once and without fake nodes: admission, and the plan."""
+"""Measurements that are made once and without fake nodes: admission, and the plan."""
 
 from collections.abc import Iterator
 from http.client import HTTPException
@@ -12,11 +12,11 @@ from dev.cluster.spec import ClusterSpec
 from kube.model.meta import JSON
 
 PROCESSES = (1, 2)
-"""Processes that serve admission. A manager that cannot have more than one is measured with one."""
+"""Numbers of processes that serve admission. A manager that cannot have more than one is measured with one."""
 
 
 def measure(bench: Bench) -> JSON:
-    """Rows of admission (P8, P9) by manager, and those of the plan (P11), with errors beside them."""
+    """Measure admission (P8, P9) of each manager, and the plan (P11). Returns their rows, and errors."""
     results: JSON = {"admission": {}, "errors": []}
     for entry in bench.entries:
         if entry.floor or bench.wanted.isdisjoint({"P8", "P9"}):
@@ -25,7 +25,7 @@ def measure(bench: Bench) -> JSON:
             title = f"{entry.name}: P8 and P9, processes: {workers}"
             bench.say(title)
             try:
-                for row in _admission(workers, entry):
+                for row in _measure_admission(workers, entry):
                     results["admission"].setdefault(entry.name, []).append(row)
             except (DevclusterError, local.LocalError, OSError, HTTPException) as error:
                 results["errors"].append(f"{title}: {str(error) or type(error).__name__}")
@@ -35,9 +35,9 @@ def measure(bench: Bench) -> JSON:
     return results
 
 
-def _admission(workers: int, entry: Entry) -> Iterator[JSON]:
+def _measure_admission(workers: int, entry: Entry) -> Iterator[JSON]:
     """Rows of `saturation.measure` with the number of `workers`, the processes that serve."""
-    # Sections that the Go manager does not know are left out if they have their defaults.
+    # Sections that the Go manager does not know are left out if they have default values.
     sections: JSON = {"childDryRun": {"enable": False}}
     if workers > 1:
         sections["webhook"] = {"workers": workers}

@@ -1,4 +1,4 @@
-"""The command line and the tables that all benchmarks share, and the machine that figures are from."""
+"""The command line and the tables of all benchmarks, and properties of the machine."""
 
 import argparse
 import json
@@ -16,12 +16,12 @@ from rich.table import Table
 from kube.model.meta import JSON
 
 Columns = Mapping[str, tuple[str, str]]
-"""Path of a figure (keys joined by dots) and its format, by the title of the column."""
+"""By the title of a column, the path of its figure (keys joined by dots) and its format."""
 
 WORDS = frozenset(
     ("manager", "verb", "resource", "goal", "verdict", "phase", "variant", "webhook", "size", "scenario", "run")
 ) | {"review", "answers"}
-"""Columns of words, which are aligned to the left; the others are figures."""
+"""Columns of words, which are aligned to the left. All other columns have figures."""
 
 
 def command_line(module: str, description: str | None) -> argparse.ArgumentParser:
@@ -42,12 +42,12 @@ def positive(text: str) -> int:
     return number
 
 
-def names_among(known: Sequence[str]) -> Callable[[str], list[str]]:
-    """A type for names separated by commas, all of them known."""
+def names_among(known_names: Sequence[str]) -> Callable[[str], list[str]]:
+    """A type for argparse: names separated by commas, which have to be in `known_names`."""
 
     def names(text: str) -> list[str]:
-        if unknown := [name for name in text.split(",") if name not in known]:
-            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: not among {', '.join(known)}")
+        if unknown := [name for name in text.split(",") if name not in known_names]:
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: not among {', '.join(known_names)}")
         return text.split(",")
 
     return names
@@ -62,14 +62,14 @@ def print_result(output: str, result: object, show: Callable[[Any], None]) -> No
 
 
 def value_at(figures: Any, path: str) -> Any:
-    """The figure at a path; None if there is none."""
+    """The figure at a path; None without a figure."""
     for key in path.split("."):
         figures = figures.get(key) if isinstance(figures, dict) else None
     return figures
 
 
 def cells(columns: Columns, figures: JSON) -> dict[str, str]:
-    """A row of a table: text by title, empty where there is no figure."""
+    """A row of a table: the text by title, which is empty without a figure."""
     values = {title: (value_at(figures, path), style) for title, (path, style) in columns.items()}
     return {title: "" if value is None else format(value, style) for title, (value, style) in values.items()}
 
@@ -79,7 +79,7 @@ def console() -> Console:
 
 
 def print_table(rows: Sequence[Mapping[str, str]], title: str = "") -> None:
-    """Print rows of cells by column; nothing without rows."""
+    """Print rows of cells by column. Prints nothing without rows."""
     if not rows:
         return
     table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)

@@ -1,6 +1,6 @@
-"""A webhook that looks for the owner of every new Job, as Kueue's does, and refuses a Job whose JobSet is not stored.
+"""A webhook that, like Kueue's, reads the owner of every new Job, and refuses a Job whose JobSet is not stored.
 
-It asks the API server, as administrator.
+It reads from the API server, as administrator.
 """
 
 import base64
@@ -33,14 +33,14 @@ def not_found(name: str) -> str:
 
 @contextlib.contextmanager
 def looking_for_owners(scene: Scene) -> Iterator[None]:
-    """The webhook is called for new Jobs of the scene's namespace, through the length of the block.
+    """A block in which the API server calls the webhook for new Jobs of the scene's namespace.
 
     Raises `BenchmarkError` if the API server does not call it.
     """
     authority = pki.new_authority("bench-webhook")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(scene))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_class(scene))
     server.daemon_threads = True
-    server.socket = _context(authority).wrap_socket(server.socket, server_side=True)
+    server.socket = _server_tls(authority).wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, name="owner-webhook", daemon=True)
     thread.start()
     try:
@@ -57,7 +57,7 @@ def looking_for_owners(scene: Scene) -> Iterator[None]:
 
 
 def _is_called(scene: Scene) -> bool:
-    """Whether a Job whose JobSet is not stored is refused by the webhook. Nothing is stored."""
+    """Whether the webhook refuses a Job whose JobSet is not stored. Sends a dry run."""
     owner = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "name": "missing", "uid": "missing"}
     pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
     job = {"metadata": {"name": "missing", "ownerReferences": [owner]}, "spec": {"template": {"spec": pod}}}
@@ -66,7 +66,7 @@ def _is_called(scene: Scene) -> bool:
     return status >= 400 and NAME in str(answer)
 
 
-def _context(authority: pki.Pair) -> ssl.SSLContext:
+def _server_tls(authority: pki.Pair) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory(prefix="jobset-bench-webhook-") as scratch:
         folder = Path(scratch)
@@ -89,7 +89,7 @@ def _configuration(namespace: str, port: int, authority: pki.Pair) -> JSON:
     return {"metadata": {"name": NAME}, "webhooks": [hook]}
 
 
-def _handler(scene: Scene) -> type[BaseHTTPRequestHandler]:
+def _handler_class(scene: Scene) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -114,7 +114,7 @@ def _handler(scene: Scene) -> type[BaseHTTPRequestHandler]:
 
 
 def _missing_owner(scene: Scene, metadata: JSON) -> str:
-    """Name of the JobSet that owns a Job and is not stored; empty if it is, or if there is none."""
+    """The name of the JobSet that owns a Job, if it is not stored, else empty."""
     owners = [
         reference["name"] for reference in metadata.get("ownerReferences") or () if reference["kind"] == keys.KIND
     ]

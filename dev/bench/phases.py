@@ -1,6 +1,6 @@
-"""One measured phase: when pods run, the manager's processor time and memory, and its requests to the API server.
+"""Measures one phase: when pods run, the manager's processor time and memory, and its requests to the API server.
 
-Moments come from a watch, requests from the audit log, processor time and memory from /proc.
+The times of pods come from a watch, requests from the audit log, processor time and memory from /proc.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ REPORT_SECONDS = 30
 
 @contextlib.contextmanager
 def count_requests(scene: Scene) -> Iterator[JSON]:
-    """Requests in the block by client, and the manager's processor time and memory."""
+    """A block after which the figures are complete: requests by client, the manager's processor time and memory."""
     reset_peak(scene.pid)
-    offset, busy = audit.log_size(scene.cluster.audit_log), cpu_seconds(scene.pid)
+    offset, cpu_before = audit.log_size(scene.cluster.audit_log), cpu_seconds(scene.pid)
     phase: JSON = {}
     yield phase
-    phase["manager_cpu_seconds"] = cpu_seconds(scene.pid) - busy
+    phase["manager_cpu_seconds"] = cpu_seconds(scene.pid) - cpu_before
     phase["rss_mib"], phase["pss_mib"] = memory_mib(scene.pid), shared_once_mib(scene.pid)
     phase["peak_rss_mib"] = memory_mib(scene.pid, "VmHWM")
     phase |= counts(audit.calls(scene.cluster.audit_log, offset), scene.user)
@@ -37,53 +37,53 @@ def count_requests(scene: Scene) -> Iterator[JSON]:
 def measure_pods(
     scene: Scene, pods: int, *, selector: str, until: str = "ADDED", reported: Callable[[], bool]
 ) -> Iterator[JSON]:
-    """Seconds from the start of the block until half of the pods run and until all do, and `count_requests`.
+    """A block with the figures of `count_requests`, and the seconds until half of the pods run and until all pods run.
 
-    `selector` selects pods by labels. `until` DELETED: until none runs any more. `reported`: whether the status of the
-    JobSets agrees; requests are counted until then.
+    `selector` selects pods by labels. With `until` DELETED, the seconds last until the pods do not run any more.
+    `reported` returns whether the status of the JobSets agrees with the pods; requests are counted until then.
     """
-    with count_requests(scene) as phase, running(scene, selector) as events:
+    with count_requests(scene) as phase, watch_running_pods(scene, selector) as events:
         start = time.monotonic()
         yield phase
-        phase.update(figures([moment for moment, _ in reaching(events, until, pods)], start))
+        phase.update(pod_figures([moment for moment, _ in pods_at(events, until, pods)], start))
         phase["reported_seconds"] = wait_for_status(reported) - start
 
 
-def figures(moments: Sequence[float], start: float) -> JSON:
-    """Seconds until half of the pods and all of them reached a state, from the moment of each."""
-    after = sorted(moment - start for moment in moments)
-    count, seconds = len(after), after[-1]
+def pod_figures(moments: Sequence[float], start: float) -> JSON:
+    """Seconds from `start` until half of the pods, and until all pods, reached a state. `moments`: one for each pod."""
+    seconds_after_start = sorted(moment - start for moment in moments)
+    count, seconds = len(seconds_after_start), seconds_after_start[-1]
     return {
         "pods": count,
-        "half_seconds": after[(count - 1) // 2],
+        "half_seconds": seconds_after_start[(count - 1) // 2],
         "seconds": seconds,
         "pods_per_second": count / seconds,
     }
 
 
-def running(scene: Scene, selector: str = "") -> contextlib.AbstractContextManager[Iterator[Event]]:
-    """Pods with these labels: ADDED once they run, DELETED once they do not run any more."""
+def watch_running_pods(scene: Scene, selector: str = "") -> contextlib.AbstractContextManager[Iterator[Event]]:
+    """A watch of pods with these labels. A pod is ADDED once it runs, and DELETED once it does not run any more."""
     return scene.watch(scene.path("pods"), fieldSelector="status.phase=Running", labelSelector=selector)
 
 
-def reaching(events: Iterator[Event], until: str, pods: int) -> Iterator[tuple[float, JSON]]:
-    """Moment and metadata of each of that many pods at its first event of a type, in the order of the moments."""
+def pods_at(events: Iterator[Event], until: str, pods: int) -> Iterator[tuple[float, JSON]]:
+    """Yield the time and metadata of the first event of type `until` of each of `pods` pods, in the order of times."""
     for event in first_events(events, lambda event: event.type == until, pods):
         yield event.moment, event.metadata
 
 
 def first_events(events: Iterator[Event], is_wanted: Callable[[Event], bool], count: int) -> Iterator[Event]:
-    """The first wanted event of each of that many objects."""
-    seen: set[str] = set()
-    while len(seen) < count:
+    """Yield the first wanted event of each object, until `count` objects had one."""
+    uids: set[str] = set()
+    while len(uids) < count:
         event = next(events)
-        if is_wanted(event) and event.metadata["uid"] not in seen:
-            seen.add(event.metadata["uid"])
+        if is_wanted(event) and event.metadata["uid"] not in uids:
+            uids.add(event.metadata["uid"])
             yield event
 
 
 def wait_for_status(reported: Callable[[], bool]) -> float:
-    """The moment at which a status agrees with the pods (monotonic seconds); returns once its request is in the log."""
+    """Wait until the status agrees with the pods and its request is in the log. Returns when it agreed (monotonic)."""
     deadline = time.monotonic() + REPORT_SECONDS
     while not reported():
         if time.monotonic() > deadline:

@@ -1,7 +1,7 @@
-"""Times one plan of the reconcile loop for growing sets, and fits how the time grows: `make bench-plan`.
+"""`make bench-plan`: measures the time of one plan of the reconcile loop for growing JobSets, and how the time grows.
 
-A plan is pure, so this needs no cluster. The garbage collector is off while the clock runs: the manager freezes its
-heap, and a collection would add its time to the plan during which it happens to run.
+A plan is pure, so this needs no cluster. The garbage collector is off during the measurement, since the manager freezes
+its heap, and a collection would add its time to the plan in which it happens to run.
 """
 
 import gc
@@ -36,17 +36,17 @@ GATES = FeatureGates()
 ALL_SERVED = Served(groups=True, composites=True, topology=True)
 SIZES = (100, 1000, 2500, 5000, 10_000, 20_000)
 LARGEST = 100_000
-"""Jobs of the largest set that admission lets in by default; measured if the Jobs exist and have no groups."""
+"""Jobs of the largest JobSet that admission allows by default. Measured for Jobs that exist and have no groups."""
 
 GOAL = 0.050
 """Processor seconds for a plan of 10,000 Jobs."""
 
 HUGE = 10_000_000
-"""Jobs of a set that no cluster can run. Such a set can be stored nevertheless, so the goal is for its plan, too."""
+"""Jobs of a JobSet that no cluster can run. Such a JobSet can be stored, so the goal also applies to its plan."""
 
 
 def jobset(count: int, status: JobSetStatus = JobSetStatus()) -> JobSet:  # noqa: B008 -- frozen
-    """A set of `count` Jobs in four ReplicatedJobs."""
+    """A JobSet of `count` Jobs in four ReplicatedJobs."""
     container = {"name": "main", "image": "train"}
     template = {"spec": {"completionMode": "Indexed", "template": {"spec": {"containers": [container]}}}}
     replicated_jobs = [{"name": f"group-{n}", "replicas": count // 4, "template": template} for n in range(4)]
@@ -60,7 +60,7 @@ def jobset(count: int, status: JobSetStatus = JobSetStatus()) -> JobSet:  # noqa
 
 
 def jobs(js: JobSet, **status: object) -> tuple[Job, ...]:
-    """All Jobs of the set, each with `status` as its status, decoded as the watch decodes them."""
+    """All Jobs of the JobSet, each with the status `status`, decoded as the watch decodes them."""
     layout = layout_of(js)
     out = []
     for job_range in layout.ranges:
@@ -76,7 +76,7 @@ def state_of(js: JobSet, child_jobs: tuple[Job, ...]) -> Observed:
 
 
 def with_status(js: JobSet, child_jobs: tuple[Job, ...]) -> JobSet:
-    """The set with the status that a plan for the set gives it."""
+    """The JobSet with the status that a plan gives it."""
     status = plan(state_of(js, child_jobs), GATES).status
     return js if status is None else msgspec.structs.replace(js, status=status)
 
@@ -98,7 +98,7 @@ def to_be_deleted(count: int) -> Observed:
 
 
 def half_completed(count: int) -> Observed:
-    """Every second Job has completed, so that the text of completed indexes is longest."""
+    """A state in which every second Job has completed, so that the text of completed indexes is longest."""
     js = jobset(count)
     completed = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
     running = jobs(js, active=1, ready=1)
@@ -114,7 +114,7 @@ def _raw(job: Job) -> JSON:
 
 
 def gang_of(count: int) -> JobSet:
-    """A set of `count` Jobs as one gang of Jobs; each Job is a gang of pods."""
+    """A JobSet of `count` Jobs as one gang of Jobs. Each Job is a gang of pods."""
     entry = {"targetReplicatedJobs": [f"group-{n}" for n in range(4)], "job": {}}
     scheduling = msgspec.convert({"replicatedJobs": [entry], "schedulingPolicy": {"gang": {}}}, Scheduling)
     js = jobset(count)
@@ -126,7 +126,7 @@ def groups_to_be_created(count: int) -> Observed:
 
 
 def groups_at_rest(count: int) -> Observed:
-    """All groups exist, and all Jobs run in their groups."""
+    """A state in which all groups exist, and all Jobs run in their groups."""
     js = gang_of(count)
     trees = forest(js)
     if trees is None:
@@ -165,10 +165,10 @@ def suspended_set(count: int) -> Observed:
 
 
 def best_time(history: Iterable[Observed], rounds: int, sorted_jobs: SortedJobs | None = None) -> float:
-    """Processor seconds of the fastest of `rounds` plans, one for each state: as on an otherwise idle machine.
+    """Processor seconds of the fastest of `rounds` plans, one for each state, as on an otherwise idle machine.
 
-    With `sorted_jobs` each plan uses what the plan before has stored in it; the time of a first plan more, which finds
-    nothing stored, does not count.
+    With `sorted_jobs`, each plan uses the sorted Jobs that the plan before has stored. An additional first plan, which
+    finds nothing stored, does not count.
     """
     times = []
     uncounted = 0 if sorted_jobs is None else 1
@@ -183,7 +183,7 @@ def best_time(history: Iterable[Observed], rounds: int, sorted_jobs: SortedJobs 
 
 
 def one_changes(count: int) -> Iterator[Observed]:
-    """All Jobs are ready; in each further state the next Job changes, from ready to not ready, or back."""
+    """Yield states in which all Jobs are ready. In each further state, one Job changes to not ready, or back."""
     state = idle_set(count)
     while True:
         yield state
@@ -193,14 +193,14 @@ def one_changes(count: int) -> Iterator[Observed]:
 
 
 def forty_are_created(count: int) -> Iterator[Observed]:
-    """Half of the Jobs exist; in each further state forty Jobs more."""
+    """Yield a state in which half of the Jobs exist, then states with forty Jobs more each."""
     state = idle_set(count)
     for existing in range(count // 2, count, DEFAULT_LIMITS.queued_jobs):
         yield replace(state, jobs=state.jobs[:existing])
 
 
 def repeat(make: Callable[[int], Observed]) -> Callable[[int], Iterator[Observed]]:
-    """A function that gives the same state again and again, as a new object each time: no plan finds cached results."""
+    """A function that yields the same state forever, as a new object each time, so that no plan has cached results."""
 
     def states(count: int) -> Iterator[Observed]:
         state = make(count)
@@ -250,7 +250,7 @@ def measure(rounds: int = 15) -> list[JSON]:
             count: best_time(scenario.states(count), rounds, SortedJobs() if scenario.keeps_sorted_jobs else None)
             for count in scenario.sizes
         }
-        by_count = {str(count): spent for count, spent in seconds.items()}
+        by_count = {str(count): best_seconds for count, best_seconds in seconds.items()}
         rows.append({"scenario": scenario.name, "seconds": by_count, "slope": exponent(seconds.items())})
     return rows
 
@@ -266,13 +266,15 @@ def show(rows: list[JSON]) -> None:
     sizes = (*SIZES, LARGEST, HUGE)
     lines = []
     for row in rows:
-        spent = {f"{count:,} Jobs": row["seconds"].get(str(count)) for count in sizes}
-        cells = {title: "" if seconds is None else f"{seconds * 1e3:.1f}" for title, seconds in spent.items()}
+        seconds_by_title = {f"{count:,} Jobs": row["seconds"].get(str(count)) for count in sizes}
+        cells = {
+            title: "" if seconds is None else f"{seconds * 1e3:.1f}" for title, seconds in seconds_by_title.items()
+        }
         slope = "" if row["slope"] is None else f"{row['slope']:.2f}"
         lines.append({"scenario": row["scenario"], **cells, "slope": slope})
     print_table(lines, "P11: milliseconds for one plan")
-    slow = [row["scenario"] for row in rows if row["seconds"][str(10_000 if row["slope"] else HUGE)] > GOAL]
-    verdict = f"above it: {', '.join(slow)}" if slow else "all within it"
+    slow_scenarios = [row["scenario"] for row in rows if row["seconds"][str(10_000 if row["slope"] else HUGE)] > GOAL]
+    verdict = f"above it: {', '.join(slow_scenarios)}" if slow_scenarios else "all within it"
     print_text(f"Goal for 10,000 and for {HUGE:,} Jobs: {GOAL * 1e3:.0f} ms; {verdict}. A slope of 1 is linear.")
 
 

@@ -1,4 +1,4 @@
-"""The acts of a scenario on its JobSet: it is created, loses a pod or a node, restarts. Each is measured."""
+"""The acts of a scenario on its JobSet, such as its creation and its restart. Each act is measured."""
 
 import contextlib
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from dev.cluster.rest import MERGE
 from kube.model.meta import JSON
 
 StartManager = Callable[[str], AbstractContextManager[local.Manager]]
-"""A further manager of the kind under measurement, in a folder of that name, for the length of a block."""
+"""Runs another manager of the kind under measurement during a block. The argument names its folder."""
 
 
 def _start_none(name: str) -> AbstractContextManager[local.Manager]:
@@ -25,7 +25,7 @@ def _start_none(name: str) -> AbstractContextManager[local.Manager]:
 
 @dataclass(slots=True)
 class Play:
-    """A scenario in a namespace of its own. `scale` is the part of its sizes; `side` a phase beside another one."""
+    """A scenario in a namespace of its own. `scale` is the part of its sizes, `side` a phase beside another phase."""
 
     scene: Scene
     scale: float = 1.0
@@ -40,16 +40,16 @@ class Play:
     """Contexts that end with the scenario."""
 
     def scale_count(self, count: int) -> int:
-        """A part of a count, at least 2."""
+        """The part of a count by `scale`, at least 2."""
         return count if self.scale == 1 else max(2, round(count * self.scale))
 
     @property
     def jobs(self) -> int:
-        """Jobs that run."""
+        """Number of Jobs of the JobSet."""
         return jobs_of(self.manifest)[0]
 
     def create(self, manifest: JSON) -> JSON:
-        """The JobSet is created, until all its pods run. An earlier one is deleted first."""
+        """The phase in which the JobSet is created, until all its pods run. An earlier JobSet is deleted first."""
         if self.manifest:
             self._delete()
         self.manifest, self.restarts = manifest, 0
@@ -60,15 +60,15 @@ class Play:
         return self._check_phase(phase, pods)
 
     def restart(self) -> JSON:
-        """All Jobs are created again after the failure of a pod, until the pods of the next attempt run.
+        """The phase in which all Jobs are created again after the failure of a pod, until the new pods run.
 
-        The order is checked, too: no Job is created before its old pods have ended.
+        Also checks the order: no Job may be created before its old pods have ended.
         """
-        old, pods = self.restarts, len(self.pods)
-        self.restarts = old + 1
+        attempt_before, pods = self.restarts, len(self.pods)
+        self.restarts = attempt_before + 1
         reported = partial(is_reported, self.scene, restarts=self.restarts, ready=self.jobs)
         with (
-            ordered_restart(self.scene, old=old, jobs=self.jobs, pods=pods),
+            ordered_restart(self.scene, old=attempt_before, jobs=self.jobs, pods=pods),
             measure_pods(self.scene, pods, selector=attempt(self.restarts), reported=reported) as phase,
         ):
             fail = fail_real_pod if self.scene.cluster.plan.spec.real_nodes else fail_one
@@ -76,18 +76,18 @@ class Play:
         return self._check_phase(phase, pods)
 
     def suspend(self) -> JSON:
-        """The JobSet is suspended, until no pod runs."""
-        with self._measured_suspend("DELETED", suspended=self.jobs, active=0) as phase:
+        """The phase in which the JobSet is suspended, until no pod runs."""
+        with self._measure_suspend("DELETED", suspended=self.jobs, active=0) as phase:
             self._set_suspend(value=True)
         return phase
 
     def resume(self) -> JSON:
-        """The JobSet is resumed, until all pods run."""
-        with self._measured_suspend("ADDED", suspended=0, ready=self.jobs) as phase:
+        """The phase in which the JobSet is resumed, until all pods run."""
+        with self._measure_suspend("ADDED", suspended=0, ready=self.jobs) as phase:
             self._set_suspend(value=False)
         return self._check_phase(phase, len(self.pods))
 
-    def _measured_suspend(self, until: str, **counters: int) -> AbstractContextManager[JSON]:
+    def _measure_suspend(self, until: str, **counters: int) -> AbstractContextManager[JSON]:
         return measure_pods(
             self.scene,
             len(self.pods),
@@ -100,7 +100,7 @@ class Play:
         self.scene.request("PATCH", f"{self.scene.path('jobsets', GROUP)}/bench", {"spec": {"suspend": value}}, MERGE)
 
     def _check_phase(self, phase: JSON, pods: int) -> JSON:
-        """The phase, if the pods that should run do, and no others."""
+        """Return the phase. Raises `BenchmarkError` unless exactly the expected pods run."""
         phase["jobs"] = self.jobs
         self.pods = running_pods(self.scene, pods, restarts=self.restarts)
         if keys.EXCLUSIVE_TOPOLOGY in self.manifest["metadata"]["annotations"]:

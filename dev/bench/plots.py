@@ -1,4 +1,4 @@
-"""The pictures of a run, as SVG: times, calls, memory."""
+"""Draws the pictures of a run as SVG: times, calls, memory."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -24,18 +24,18 @@ def draw(results: JSON, folder: Path) -> list[Path]:
     """Write every picture that has data. Returns the paths."""
     with _reproducible():
         pictures = {
-            "times": _bars(results, "seconds", "seconds until all pods run (median, range)"),
-            "calls": _calls(results),
-            "memory": _bars(results, "peak_rss_mib", "peak RSS in MiB (median, range)"),
+            "times": _draw_spreads(results, "seconds", "seconds until all pods run (median, range)"),
+            "calls": _draw_calls(results),
+            "memory": _draw_spreads(results, "peak_rss_mib", "peak RSS in MiB (median, range)"),
         }
         return [_save(figure, folder / f"{name}.svg") for name, figure in pictures.items() if figure]
 
 
 def draw_ratios(ratios: Mapping[str, Sequence[tuple[str, float]]], folder: Path) -> Path:
-    """Write the picture of ratios over runs, a line for each phase: (run, ratio) in their order. Returns the path."""
+    """Write the picture of ratios over runs, with a line for each phase. Points are (run, ratio). Returns the path."""
     runs = list(dict.fromkeys(run for points in ratios.values() for run, _ in points))
     with _reproducible():
-        figure, axes = _figure(len(runs) + 4)
+        figure, axes = _empty_figure(len(runs) + 4)
         for name, points in ratios.items():
             positions = [runs.index(run) for run, _ in points]
             axes.plot(positions, [ratio for _, ratio in points], marker="o", label=name)
@@ -47,7 +47,7 @@ def draw_ratios(ratios: Mapping[str, Sequence[tuple[str, float]]], folder: Path)
 
 
 def _reproducible() -> AbstractContextManager[None]:
-    """Settings for reproducible files, without random ids and dates."""
+    """A context with settings for reproducible files, without random ids and dates."""
     return mpl.rc_context({"svg.hashsalt": "bench", "svg.fonttype": "none", "font.size": 9})
 
 
@@ -56,7 +56,7 @@ def _save(figure: Figure, path: Path) -> Path:
     return path
 
 
-def _figure(groups: int) -> tuple[Figure, Axes]:
+def _empty_figure(groups: int) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(max(6, 0.9 * groups + 2), 4))
     axes = figure.subplots()
     axes.spines[["top", "right"]].set_visible(False)
@@ -65,55 +65,56 @@ def _figure(groups: int) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _group_bars(
+def _draw_groups(
     results: JSON, title: str, texts: Sequence[str], left_out: str, bar: Callable[[Axes, list[JSON], int, float], None]
 ) -> Figure | None:
-    """A group of bars for each phase, one for each manager; `bar` draws it from the rounds of the phase.
+    """A figure with a group of bars for each phase, and in the group a bar for each manager; None without phases.
 
-    It gets the number of the manager, and the place of the bar. `texts` are those of the legend.
+    `bar` draws a bar. Its arguments are the axes, the rounds of the phase, the number of the manager, and the position
+    of the bar. `texts` are the texts of the legend.
     """
     phases = [name for name in names(results) if not name.startswith(left_out)]
     if not phases:
         return None
-    figure, axes = _figure(len(phases))
+    figure, axes = _empty_figure(len(phases))
     runners = managers(results)
     for group, name in enumerate(phases):
         for number, manager in enumerate(runners):
             position = group + (number - (len(runners) - 1) / 2) * WIDTH / len(runners)
-            if found := list(rounds(results, manager, name).values()):
-                bar(axes, found, number, position)
+            if phases_of_manager := list(rounds(results, manager, name).values()):
+                bar(axes, phases_of_manager, number, position)
     axes.set_xticks(range(len(phases)), phases, rotation=30, ha="right")
     axes.legend(handles=[Patch(color=f"C{n}", label=text) for n, text in enumerate(texts)], frameon=False)
     axes.set_title(title, loc="left")
     return figure
 
 
-def _bars(results: JSON, key: str, title: str) -> Figure | None:
-    """The median of a figure with its range; P6 large is left out, since it would dwarf the others."""
+def _draw_spreads(results: JSON, key: str, title: str) -> Figure | None:
+    """The picture of a figure's median with its range. P6 large is left out, since it would dwarf all other phases."""
     runners = managers(results)
 
-    def bar(axes: Axes, found: list[JSON], number: int, position: float) -> None:
-        if spread := Spread.at(found, key):
-            reach = [[spread.median - spread.low], [spread.high - spread.median]]
-            axes.bar(position, spread.median, WIDTH / len(runners), yerr=reach, color=f"C{number}", capsize=2)
+    def bar(axes: Axes, phases: list[JSON], number: int, position: float) -> None:
+        if spread := Spread.at(phases, key):
+            errors = [[spread.median - spread.low], [spread.high - spread.median]]
+            axes.bar(position, spread.median, WIDTH / len(runners), yerr=errors, color=f"C{number}", capsize=2)
 
-    return _group_bars(results, title, runners, "P6 large", bar)
+    return _draw_groups(results, title, runners, "P6 large", bar)
 
 
-def _calls(results: JSON) -> Figure | None:
-    """The requests of each manager, stacked; median of the rounds."""
+def _draw_calls(results: JSON) -> Figure | None:
+    """The picture of the requests of each manager, stacked, as the median of the rounds."""
     runners = managers(results)
 
-    def bar(axes: Axes, found: list[JSON], number: int, position: float) -> None:
+    def bar(axes: Axes, phases: list[JSON], number: int, position: float) -> None:
         bottom = 0.0
         for index, key in enumerate([*CALLS, OTHER]):
-            height = statistics.median(_count(phase["manager"], key) for phase in found)
+            height = statistics.median(_count(phase["manager"], key) for phase in phases)
             axes.bar(position, height, WIDTH / len(runners) * 0.95, bottom=bottom, color=f"C{index}")
             bottom += height
         axes.annotate(runners[number], (position, bottom), rotation=90, fontsize=6, ha="center", va="bottom")
 
     title = "requests of the manager to the API server, watches apart (median)"
-    return _group_bars(results, title, [*CALLS.values(), OTHER], "P6", bar)
+    return _draw_groups(results, title, [*CALLS.values(), OTHER], "P6", bar)
 
 
 def _count(manager: JSON, key: str) -> int:

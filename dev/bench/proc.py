@@ -1,4 +1,4 @@
-"""Processor time and memory of a process and all its descendants, from /proc (Linux)."""
+"""Reads processor time and memory of a process and all its descendants from /proc (Linux)."""
 
 import contextlib
 import os
@@ -8,19 +8,19 @@ from pathlib import Path
 TICKS = os.sysconf("SC_CLK_TCK")
 PROC = Path("/proc")
 PARENT, CPU = 1, slice(11, 15)
-"""Fields of stat, counted from the third: the parent, and the times of the process and of its reaped children."""
+"""Fields of stat after the second: the parent, and the times of the process and of its reaped children."""
 
 RESET_PEAK = "5"
 """The value of clear_refs that resets the peak of resident memory."""
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of the process, of its descendants, and of those of them that have ended and were reaped."""
+    """User and system time of the process and of its descendants, including reaped descendants."""
     return sum(sum(map(int, _stat(member)[CPU])) for member in family(pid)) / TICKS
 
 
 def memory_mib(pid: int, field: str = "VmRSS") -> float:
-    """Resident memory of the process and its descendants now, or the peak of each (VmHWM).
+    """The current resident memory of the process and its descendants, or the sum of their peaks (VmHWM).
 
     Pages that processes share are counted for each of them.
     """
@@ -28,12 +28,12 @@ def memory_mib(pid: int, field: str = "VmRSS") -> float:
 
 
 def shared_once_mib(pid: int) -> float:
-    """Proportional memory now: shared pages count once, as a container is charged for them."""
+    """The current proportional memory, in which shared pages count once, as in the memory of a container."""
     return sum(_kib(PROC / str(member) / "smaps_rollup", "Pss") for member in family(pid)) / 1024
 
 
 def reset_peak(pid: int) -> None:
-    """Reset VmHWM to the resident memory of now."""
+    """Reset VmHWM to the current resident memory."""
     for member in family(pid):
         with contextlib.suppress(FileNotFoundError):
             (PROC / str(member) / "clear_refs").write_text(RESET_PEAK, encoding="ascii")
@@ -45,14 +45,14 @@ def family(pid: int) -> list[int]:
     for member in (int(folder.name) for folder in PROC.iterdir() if folder.name.isdecimal()):
         if stat := _stat(member):
             children[int(stat[PARENT])].append(member)
-    found = [pid]
-    for member in found:
-        found += children[member]
-    return found
+    pids = [pid]
+    for member in pids:
+        pids += children[member]
+    return pids
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of stat from the third on, since those before may contain spaces; empty for an ended process."""
+    """The fields of stat after the second, which may contain spaces; empty for an ended process."""
     try:
         return (PROC / str(pid) / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""The tables of a run: figures by phase and manager, and ratios between managers. Pure: results in, rows out.
+"""Makes the tables of a run: figures by phase and manager, and ratios between managers. Pure.
 
 A ratio is taken within a round, since rounds differ in the other load of the machine.
 """
@@ -24,17 +24,17 @@ class Spread:
 
     @classmethod
     def from_figures(cls, figures: Iterable[float]) -> Spread | None:
-        """None without figures."""
-        found = list(figures)
-        return cls(min(found), statistics.median(found), max(found)) if found else None
+        """The spread of figures; None without figures."""
+        values = list(figures)
+        return cls(min(values), statistics.median(values), max(values)) if values else None
 
     @classmethod
     def at(cls, phases: Iterable[JSON], path: str) -> Spread | None:
-        """The spread of a figure in phases that have it."""
+        """The spread of the figure at a path, over the phases that have it."""
         return cls.from_figures(value for phase in phases if (value := value_at(phase, path)) is not None)
 
     def text(self, digits: int = 1) -> str:
-        """The median, with the range if there is one."""
+        """The median, with the range if the figures differ."""
         middle = f"{self.median:.{digits}f}"
         return middle if self.low == self.high else f"{middle} ({self.low:.{digits}f}-{self.high:.{digits}f})"
 
@@ -46,7 +46,7 @@ def median_text(phases: Sequence[JSON], path: str, digits: int) -> str:
 
 
 def rounds(results: JSON, manager: str, name: str) -> dict[int, JSON]:
-    """A phase of a manager by round."""
+    """The figures of a phase of a manager, by round."""
     return {
         turn["round"]: turn["phases"][name]
         for turn in results["turns"]
@@ -55,61 +55,63 @@ def rounds(results: JSON, manager: str, name: str) -> dict[int, JSON]:
 
 
 def names(results: JSON) -> list[str]:
-    """The phases in the order in which they were measured."""
+    """The names of the phases in the order in which they were measured."""
     return list(dict.fromkeys(name for turn in results["turns"] for name in turn["phases"]))
 
 
 def managers(results: JSON, *, floor: bool | None = None) -> list[str]:
-    """Names of the managers: of all, of the floors, or of all but the floors."""
+    """The names of all managers, or only of the floors (`floor` True), or only of the others (`floor` False)."""
     return [manager["name"] for manager in results["managers"] if floor in {None, manager["floor"]}]
 
 
 def errors(results: JSON) -> list[str]:
     """The measurements that failed or had a wrong result."""
-    in_turns = [
+    turn_errors = [
         f"{turn['manager']}, round {turn['round']}: {error}" for turn in results["turns"] for error in turn["errors"]
     ]
-    return [*in_turns, *results["errors"]]
+    return [*turn_errors, *results["errors"]]
 
 
 def seconds(results: JSON, manager: str, name: str) -> Spread | None:
     return Spread.at(rounds(results, manager, name).values(), "seconds")
 
 
-def reference(results: JSON, name: str) -> str | None:
-    """The floor that was fastest in a phase; None if no floor has run it."""
-    found = [
+def fastest_floor(results: JSON, name: str) -> str | None:
+    """The floor that was fastest in a phase; None if no floor has run the phase."""
+    medians = [
         (measured.median, manager)
         for manager in managers(results, floor=True)
         if (measured := seconds(results, manager, name))
     ]
-    return min(found)[1] if found else None
+    return min(medians)[1] if medians else None
 
 
 def ratio(results: JSON, measured: tuple[str, str], base: tuple[str, str]) -> Spread | None:
-    """The times of one (manager, phase) over those of another, round by round."""
-    ours, theirs = rounds(results, *measured), rounds(results, *base)
-    return Spread.from_figures(ours[n]["seconds"] / theirs[n]["seconds"] for n in ours.keys() & theirs.keys())
+    """The ratios of the times of one (manager, phase) to the times of another, round by round."""
+    measured_rounds, base_rounds = rounds(results, *measured), rounds(results, *base)
+    return Spread.from_figures(
+        measured_rounds[n]["seconds"] / base_rounds[n]["seconds"] for n in measured_rounds.keys() & base_rounds.keys()
+    )
 
 
 PLAIN = {f"P3 {step}": f"P3 plain {step}" for step in ("create", "restart")}
-"""Phases that no floor runs, and those of the same manager with which they are compared."""
+"""Phases that no floor runs, with the phases of the same manager with which they are compared."""
 
 
 def base_of(results: JSON, manager: str, name: str) -> tuple[str, str]:
-    """The (manager, phase) that a phase is compared with: the fastest floor's, or plain pods."""
-    floor = reference(results, name)
+    """The (manager, phase) that a phase is compared with: the same phase of the fastest floor, or plain pods."""
+    floor = fastest_floor(results, name)
     return (floor, name) if floor else (manager, PLAIN.get(name, ""))
 
 
 FITTED = 1000
-"""The size from which on growth is fitted: below, the constant part of a figure dominates."""
+"""The size from which on growth is fitted. Below this size, the constant part of a figure dominates."""
 
 
 def exponent(points: Iterable[tuple[float, float]]) -> float | None:
-    """Least-squares exponent of a figure over the size: 1 is linear, 2 grows with the square. None for fewer than two.
+    """Least-squares exponent of a figure over the size: 1 is linear, 2 is quadratic. None for fewer than two points.
 
-    Points are (size, figure), of which those of at least `FITTED` count.
+    Points are (size, figure). Only points with a size of at least `FITTED` count.
     """
     fitted = [(math.log(size), math.log(figure)) for size, figure in points if size >= FITTED]
     return statistics.linear_regression(*zip(*fitted, strict=True)).slope if len(fitted) > 1 else None
@@ -129,7 +131,7 @@ COLUMNS = {
     "status": ("manager.status_writes", 0),
     "conflicts": ("manager.conflicts", 0),
 }
-"""Path of a figure and its digits, by the title of the column."""
+"""By the title of a column, the path of its figure and the number of its digits."""
 
 SPECIAL_COLUMNS = {
     "p50 (ms)": ("p50_ms", 0),
@@ -140,38 +142,38 @@ SPECIAL_COLUMNS = {
 
 
 def phase_rows(results: JSON, name: str) -> list[dict[str, str]]:
-    """Column -> text for each manager that has run a phase."""
+    """A row for each manager that has run the phase, with the text by title of the column."""
     rows = []
     for manager in managers(results):
-        found = list(rounds(results, manager, name).values())
-        if not found:
+        phases = list(rounds(results, manager, name).values())
+        if not phases:
             continue
         base = base_of(results, manager, name)
-        time, over = seconds(results, manager, name), ratio(results, (manager, name), base)
-        special = {title: column for title, column in SPECIAL_COLUMNS.items() if column[0] in found[0]}
+        time, ratios = seconds(results, manager, name), ratio(results, (manager, name), base)
+        special = {title: column for title, column in SPECIAL_COLUMNS.items() if column[0] in phases[0]}
         rows.append(
             {
                 "manager": manager,
-                "runs": str(len(found)),
+                "runs": str(len(phases)),
                 "seconds": time.text() if time else "-",
-                "x plain" if base[1] in PLAIN.values() else "x floor": over.text(2) if over else "-",
-                **{title: median_text(found, *column) for title, column in {**COLUMNS, **special}.items()},
+                "x plain" if base[1] in PLAIN.values() else "x floor": ratios.text(2) if ratios else "-",
+                **{title: median_text(phases, *column) for title, column in {**COLUMNS, **special}.items()},
             }
         )
     return rows
 
 
 def call_rows(results: JSON, name: str) -> list[dict[str, str]]:
-    """The calls of a phase by verb, resource and code: the median of the rounds for each manager."""
+    """A row for each verb, resource and code of calls in a phase, with the median of the rounds for each manager."""
     found: dict[tuple[str, str, int], dict[str, str]] = {}
     columns = [manager for manager in managers(results) if rounds(results, manager, name)]
     for manager in columns:
-        counted = [
+        counts_by_round = [
             {(call["verb"], call["resource"], call["code"]): call["count"] for call in phase["calls"]}
             for phase in rounds(results, manager, name).values()
         ]
-        for key in {key for calls in counted for key in calls}:
-            middle = statistics.median(calls.get(key, 0) for calls in counted)
+        for key in {key for calls in counts_by_round for key in calls}:
+            middle = statistics.median(calls.get(key, 0) for calls in counts_by_round)
             found.setdefault(key, {})[manager] = f"{middle:g}"
     return [
         {"verb": verb, "resource": resource, "code": str(code)}

@@ -1,6 +1,6 @@
 """Runs managers in turn, each on a fresh cluster, round after round, and collects the figures of the scenarios.
 
-So other load on the machine affects all managers alike.
+Managers take turns, so that other load on the machine affects all managers alike.
 """
 
 import dataclasses
@@ -24,12 +24,12 @@ from dev.cluster.spec import ClusterSpec, FakeNodes
 from kube.model.meta import JSON
 
 NODES = {TOPOLOGY: 10}
-"""Nodes of a rack."""
+"""Number of nodes of a rack."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The managers and scenarios of a run, and its start."""
+    """The managers (`entries`) and scenarios (`wanted`) of a run, its options, and its start."""
 
     entries: Sequence[Entry]
     wanted: frozenset[str]
@@ -45,21 +45,21 @@ class Bench:
 
 
 def turns(bench: Bench) -> Iterator[JSON]:
-    """A record for each round, manager and cluster, as soon as it is complete."""
-    chosen = [scenario for scenario in SCENARIOS if bench.wanted & set(scenario.codes)]
-    together = [scenario for scenario in chosen if not scenario.apart]
-    clusters = ([together] if together else []) + [[scenario] for scenario in chosen if scenario.apart]
+    """Yield a record for each round, manager and cluster, as soon as it is complete."""
+    scenarios_wanted = [scenario for scenario in SCENARIOS if bench.wanted & set(scenario.codes)]
+    together = [scenario for scenario in scenarios_wanted if not scenario.apart]
+    clusters = ([together] if together else []) + [[scenario] for scenario in scenarios_wanted if scenario.apart]
     for number in range(1, bench.rounds + 1):
         for entry in bench.entries:
             for scenarios in clusters:
-                due = [s for s in scenarios if (s.floors or not entry.floor) and (number == 1 or not s.once)]
-                if due:
+                turn_scenarios = [s for s in scenarios if (s.floors or not entry.floor) and (number == 1 or not s.once)]
+                if turn_scenarios:
                     bench.say(f"round {number} of {bench.rounds}: {entry.name}")
-                    yield {"round": number, "manager": entry.name, **_turn(bench, entry, due)}
+                    yield {"round": number, "manager": entry.name, **_measure_turn(bench, entry, turn_scenarios)}
 
 
-def _turn(bench: Bench, entry: Entry, scenarios: list[Scenario]) -> JSON:
-    """One manager on a cluster of its own; errors are collected beside the phases."""
+def _measure_turn(bench: Bench, entry: Entry, scenarios: list[Scenario]) -> JSON:
+    """Measure scenarios of one manager on a cluster of its own. Returns the phases, and errors beside them."""
     record: JSON = {"phases": {}, "errors": []}
     sections = scenarios[0].sections
     real = scenarios[0].real_nodes
@@ -67,24 +67,24 @@ def _turn(bench: Bench, entry: Entry, scenarios: list[Scenario]) -> JSON:
     nodes = FakeNodes(count=0 if real else bench.nodes, label_every=NODES)
     spec = ClusterSpec(name="bench", nodes=nodes, real_nodes=real)
     with scratch_cluster(spec) as (cluster, folder):
-        first = folder / "manager"
+        manager_folder = folder / "manager"
 
         def start_manager(name: str) -> AbstractContextManager[local.Manager]:
-            shutil.copytree(first / "certs", folder / name / "certs")
+            shutil.copytree(manager_folder / "certs", folder / name / "certs")
             return further_manager(cluster, folder / name, entry, sections)
 
         try:
-            with running_manager(cluster, first, entry, sections) as manager:
+            with running_manager(cluster, manager_folder, entry, sections) as manager:
                 scene = Scene(cluster, manager.process.pid, "warm-up")
                 _warm_up(scene, real_jobset(1, 1) if real else jobset(1))
                 record["idle_rss_mib"], record["idle_pss_mib"] = memory_mib(scene.pid), shared_once_mib(scene.pid)
                 for number, scenario in enumerate(scenarios):
                     namespace = f"{scenario.codes[0].lower()}-{number}"
-                    own = dataclasses.replace(scene, namespace=namespace)
-                    play = Play(own, bench.scale, managers=[manager], start_manager=start_manager)
-                    _play(bench, play, scenario, record)
+                    scenario_scene = dataclasses.replace(scene, namespace=namespace)
+                    play = Play(scenario_scene, bench.scale, managers=[manager], start_manager=start_manager)
+                    _play_scenario(bench, play, scenario, record)
                     if scenario is not scenarios[-1]:
-                        own.drop_namespace()
+                        scenario_scene.drop_namespace()
                 if record["errors"]:
                     bench.say(f"  the manager's log ends with\n{manager.tail()}")
         except local.LocalError as error:
@@ -93,7 +93,7 @@ def _turn(bench: Bench, entry: Entry, scenarios: list[Scenario]) -> JSON:
 
 
 def _warm_up(scene: Scene, manifest: JSON) -> None:
-    """Let one pod run and stay, so that the caches of the manager and the API server are filled."""
+    """Let one pod run and stay, to fill the caches of the manager and of the API server."""
     scene.create_namespace()
     with scene.watch(scene.path("pods"), fieldSelector="status.phase=Running") as events:
         scene.request("POST", scene.path("jobsets", GROUP), manifest)
@@ -101,8 +101,8 @@ def _warm_up(scene: Scene, manifest: JSON) -> None:
         wait_for_status(lambda: is_reported(scene, ready=1))
 
 
-def _play(bench: Bench, play: Play, scenario: Scenario, record: JSON) -> None:
-    """Play a scenario in a new namespace; an error ends it."""
+def _play_scenario(bench: Bench, play: Play, scenario: Scenario, record: JSON) -> None:
+    """Play a scenario in a new namespace. An error ends it."""
     play.scene.create_namespace()
     try:
         for name, phase in scenario.play(play, bench.wanted):

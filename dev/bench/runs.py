@@ -1,7 +1,8 @@
-"""One line for each run of the benchmark, `dev/bench/runs.jsonl`, so that versions can be compared.
+"""Keeps a line for each run of the benchmark in `dev/bench/runs.jsonl`, so that versions can be compared.
 
-`python -m dev.bench.runs RESULTS` adds a run, and draws all lines for docs/performance.md: both belong in one commit. A
-benchmark alone changes no tracked file. Ratios are taken within a round, so they depend less on the machine than times.
+`python -m dev.bench.runs RESULTS` adds the line of a run, and draws all lines for docs/performance.md. Both belong in
+one commit. A benchmark by itself changes no tracked file. Ratios are taken within a round, so they depend less on the
+machine than times.
 """
 
 import argparse
@@ -20,10 +21,12 @@ PICTURES = Path(__file__).parents[2] / "docs" / "images" / "performance"
 OUR_MANAGER = "jobset"
 
 
-def line(results: JSON, day: str) -> JSON:
-    """The line of a run: medians of each phase, and the ratio to the fastest floor, or to plain pods."""
+def run_line(results: JSON, day: str) -> JSON:
+    """The line of a run: medians of each phase, and their ratios to the fastest floor, or to plain pods."""
     phases = {
-        name: _phase(results, name) for name in report.names(results) if report.rounds(results, OUR_MANAGER, name)
+        name: _phase_medians(results, name)
+        for name in report.names(results)
+        if report.rounds(results, OUR_MANAGER, name)
     }
     return {
         "day": day,
@@ -34,7 +37,7 @@ def line(results: JSON, day: str) -> JSON:
     }
 
 
-def _phase(results: JSON, name: str) -> JSON:
+def _phase_medians(results: JSON, name: str) -> JSON:
     ratio = report.ratio(results, (OUR_MANAGER, name), report.base_of(results, OUR_MANAGER, name))
     seconds = {manager: report.seconds(results, manager, name) for manager in report.managers(results)}
     calls = report.Spread.at(report.rounds(results, OUR_MANAGER, name).values(), "manager.requests")
@@ -46,7 +49,7 @@ def _phase(results: JSON, name: str) -> JSON:
 
 
 def is_comparable(results: JSON) -> bool:
-    """Whether a run is comparable with others: of full size, and of this tree."""
+    """Whether a run is comparable with other runs, since it has the full size and this manager."""
     return results["scale"] == 1 and OUR_MANAGER in report.managers(results) and bool(results["turns"])
 
 
@@ -56,30 +59,30 @@ def add(path: Path, run: JSON) -> None:
 
 
 def read(path: Path) -> list[JSON]:
-    """In the order in which they were added."""
+    """The lines of runs, in the order in which they were added."""
     return [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
 
 
 def ratios(runs: Iterable[JSON]) -> dict[str, list[tuple[str, float]]]:
-    """Phase -> (day and revision, ratio), for each run that has one."""
-    found: dict[str, list[tuple[str, float]]] = {}
+    """By phase, (day and revision, ratio) of each run that has a ratio."""
+    ratios_by_phase: dict[str, list[tuple[str, float]]] = {}
     for run in runs:
         for name, phase in run["phases"].items():
             if phase["ratio"] is not None:
-                found.setdefault(name, []).append((f"{run['day']} {run['revision']}", phase["ratio"]))
-    return found
+                ratios_by_phase.setdefault(name, []).append((f"{run['day']} {run['revision']}", phase["ratio"]))
+    return ratios_by_phase
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m dev.bench.runs", description=__doc__)
     parser.add_argument("results", nargs="?", type=Path, help="results.json of a run: add its line first")
-    wanted = parser.parse_args().results
-    if wanted is not None:
-        results = json.loads(wanted.read_text(encoding="utf-8"))
+    results_file = parser.parse_args().results
+    if results_file is not None:
+        results = json.loads(results_file.read_text(encoding="utf-8"))
         if not is_comparable(results):
-            parser.error(f"{wanted} is of another scale than 1 or of other managers: it cannot be compared")
-        day = time.strftime("%Y-%m-%d", time.localtime(wanted.stat().st_mtime))
-        add(FILE, line(results, day))
+            parser.error(f"{results_file} is of another scale than 1 or of other managers: it cannot be compared")
+        day = time.strftime("%Y-%m-%d", time.localtime(results_file.stat().st_mtime))
+        add(FILE, run_line(results, day))
     from dev.bench import plots  # noqa: PLC0415 (matplotlib, which only pictures need)
 
     say(f"drawn: {plots.draw_ratios(ratios(read(FILE)), PICTURES)}")

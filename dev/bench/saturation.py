@@ -1,8 +1,8 @@
-"""The number of reviews a second that an admission server answers at most: P8 (mutate) and P9 (validate).
+"""Measures the largest number of reviews a second that an admission server answers: P8 (mutate) and P9 (validate).
 
-`make bench-admission ARGS=--saturation` measures one server without a cluster; `measure` any manager that is there
-already. Reviews are creates of JobSets that differ in name and uid. A manager has to run without the child dry run,
-with which the API server's speed would be measured.
+`make bench-admission ARGS=--saturation` measures a server without a cluster. `measure` measures any manager that runs
+already. Reviews are creations of JobSets that differ in name and UID. A manager has to run without the child dry run,
+with which the speed of the API server would be measured.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,11 +17,11 @@ from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 
 CONNECTIONS = (1, 16, 64)
 SIZES = {"2 KB": (1, 0), "20 KB": (8, 21)}
-"""ReplicatedJobs and environment variables of each that make a review of about this size."""
+"""Numbers of ReplicatedJobs, and of environment variables of each, that make a review of about this size."""
 
 SECONDS = 5.0
 DIFFERENT = 64
-"""JobSets that are sent in turn."""
+"""Number of JobSets that are sent in turn."""
 
 
 def measure(
@@ -35,8 +35,9 @@ def measure(
 ) -> list[JSON]:
     """A row for each webhook, size and number of connections.
 
-    A row has the report of `dev.bench.load_generator.run`, `webhook`, `size`, `bytes` of a review and `connections`;
-    with `pid` also `cpu_us`, processor time of the server and its children for one request, and their `rss_mib`.
+    A row has the report of `dev.bench.load_generator.run`, `webhook`, `size`, `bytes` of a review and `connections`.
+    With `pid`, it also has `cpu_us`, the processor time of the server and its children for one request, and their
+    `rss_mib`.
     """
     return [
         {"webhook": webhook, "size": size, **_row(port, ca_file, path, size, Load(count, seconds, seconds / 5), pid)}
@@ -47,17 +48,21 @@ def measure(
 
 
 def _row(port: int, ca_file: Path, path: str, size: str, load: Load, pid: int | None) -> JSON:
-    sent = list(reviews(path, *SIZES[size]))
-    before = proc.cpu_seconds(pid) if pid else 0.0
-    report = {"bytes": len(sent[0][1]), "connections": load.connections, **run(port, ca_file, sent, load)}
+    sent_reviews = list(reviews(path, *SIZES[size]))
+    cpu_before = proc.cpu_seconds(pid) if pid else 0.0
+    report = {
+        "bytes": len(sent_reviews[0][1]),
+        "connections": load.connections,
+        **run(port, ca_file, sent_reviews, load),
+    }
     if pid:
-        used = proc.cpu_seconds(pid) - before
-        report |= {"cpu_us": used * 1e6 / max(report["answered"], 1), "rss_mib": proc.memory_mib(pid)}
+        cpu_used = proc.cpu_seconds(pid) - cpu_before
+        report |= {"cpu_us": cpu_used * 1e6 / max(report["answered"], 1), "rss_mib": proc.memory_mib(pid)}
     return report
 
 
 def reviews(path: str, rjobs: int, env: int) -> Iterator[Review]:
-    """Reviews as the API server sends them: a validating webhook gets JobSets with defaults."""
+    """Yield reviews as the API server sends them. A validating webhook gets JobSets with defaults."""
     for i in range(DIFFERENT):
         js = samples.jobset(rjobs, env)
         js["metadata"]["name"] += f"-{i:02}"

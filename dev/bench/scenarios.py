@@ -1,4 +1,4 @@
-"""The scenarios of `python -m dev.bench` as a table of phases, each an act that is measured (dev/bench/README.md)."""
+"""The scenarios of `python -m dev.bench`, each a table of phases. A phase is an act that is measured."""
 
 import functools
 import statistics
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from api import keys
 from dev.bench import many
 from dev.bench.owner_webhook import looking_for_owners
-from dev.bench.phases import count_requests, measure_pods, reaching, running, wait_for_status
+from dev.bench.phases import count_requests, measure_pods, pods_at, wait_for_status, watch_running_pods
 from dev.bench.play import Play
 from dev.bench.scene import AT_ONCE, Scene
 from dev.bench.sets import (
@@ -38,11 +38,11 @@ LARGE_SET = f"{keys.JOBSET_NAME}=large"
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Phases that build on each other, by name; each begins with the code of a scenario. The first is always played.
+    """Phases that build on each other, by name, which begins with the code of a scenario. The first is always played.
 
-    `floors`: floors play them, too. `once`: in the first round only. `apart`: on a cluster of their own, with a manager
-    that has these `sections` in its configuration, and with `real_nodes` instead of fake ones. `around` is entered for
-    all of them.
+    `floors`: floors play it, too. `once`: it is played only in the first round. `apart`: it has its own cluster, with
+    `real_nodes` instead of fake nodes, and a manager with these `sections` in its configuration. `around` is a context
+    that is entered for all phases.
     """
 
     phases: Mapping[str, Act]
@@ -58,7 +58,7 @@ class Scenario:
         return list(dict.fromkeys(name.partition(" ")[0] for name in self.phases))
 
     def play(self, play: Play, wanted: frozenset[str]) -> Iterator[tuple[str, JSON]]:
-        """Name and figures of each phase."""
+        """Play the phases. Yields the name and figures of each phase."""
         with self.around(play.scene), play.over:
             for number, (name, act) in enumerate(self.phases.items()):
                 if not number or name.partition(" ")[0] in wanted:
@@ -66,7 +66,7 @@ class Scenario:
 
 
 def create(jobs: int, pods: int = 1, cpu: str = "", *, exclusive: bool = False) -> Act:
-    """Create a JobSet of that many Jobs, scaled."""
+    """An act that creates a JobSet of `jobs` Jobs, scaled."""
     return lambda play: play.create(jobset(play.scale_count(jobs), pods, cpu=cpu, exclusive=exclusive))
 
 
@@ -76,7 +76,7 @@ def create_real(play: Play) -> JSON:
 
 
 def create_many(sets: int, jobs: int) -> Act:
-    """Create JobSets at once, until all their pods run."""
+    """An act that creates JobSets at once, until all their pods run."""
 
     def act(play: Play) -> JSON:
         scene, count = play.scene, play.scale_count(sets)
@@ -91,43 +91,47 @@ def create_many(sets: int, jobs: int) -> Act:
 
 
 def wait_alone(play: Play) -> JSON:
-    """P6: how long 50 JobSets of one pod wait for it."""
+    """P6: measure how long 50 JobSets of one pod wait for their pod."""
     small = play.scale_count(50)
     with count_requests(play.scene) as phase:
-        phase.update(_waits(play.scene, "alone", small))
+        phase.update(_measure_waits(play.scene, "alone", small))
         wait_for_status(lambda: is_reported(play.scene, ready=small))
     return phase
 
 
 def wait_beside(play: Play) -> JSON:
-    """P6: as many more just after one of 2,000 Jobs, which is the phase beside."""
+    """P6: measure how long 50 JobSets wait just after a JobSet of 2,000 Jobs, whose phase is `play.side`."""
     scene, small, large = play.scene, play.scale_count(50), play.scale_count(2000)
-    with count_requests(scene) as whole, running(scene, LARGE_SET) as events, ThreadPoolExecutor(1) as pool:
-        arriving = pool.submit(lambda: [moment for moment, _ in reaching(events, "ADDED", large)])
+    with (
+        count_requests(scene) as large_phase,
+        watch_running_pods(scene, LARGE_SET) as events,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        arriving = pool.submit(lambda: [moment for moment, _ in pods_at(events, "ADDED", large)])
         [start] = scene.create_all(scene.path("jobsets", GROUP), [jobset(large, name="large")])
         with count_requests(scene) as phase:
-            phase.update(_waits(scene, "beside", small))
-        whole |= {"pods": large, "seconds": arriving.result()[-1] - start}
-        whole["pods_per_second"] = large / whole["seconds"]
-        whole["reported_seconds"] = wait_for_status(lambda: is_reported(scene, ready=large + 2 * small)) - start
+            phase.update(_measure_waits(scene, "beside", small))
+        large_phase |= {"pods": large, "seconds": arriving.result()[-1] - start}
+        large_phase["pods_per_second"] = large / large_phase["seconds"]
+        large_phase["reported_seconds"] = wait_for_status(lambda: is_reported(scene, ready=large + 2 * small)) - start
     running_pods(scene, large + 2 * small)
-    play.side = whole
+    play.side = large_phase
     return phase
 
 
-def _waits(scene: Scene, prefix: str, count: int) -> JSON:
-    """Seconds from sending a JobSet of one pod until that pod runs: the median and the longest."""
+def _measure_waits(scene: Scene, prefix: str, count: int) -> JSON:
+    """Seconds from sending a JobSet of one pod until its pod runs: the median and the longest."""
     manifests = [jobset(1, name=f"{prefix}-{n}") for n in range(count)]
     names = [manifest["metadata"]["name"] for manifest in manifests]
-    with running(scene, f"{keys.JOBSET_NAME} in ({','.join(names)})") as events:
-        sent = scene.create_all(scene.path("jobsets", GROUP), manifests)
-        ran = {meta["labels"][keys.JOBSET_NAME]: moment for moment, meta in reaching(events, "ADDED", count)}
-    waits = [ran[name] - moment for name, moment in zip(names, sent, strict=True)]
+    with watch_running_pods(scene, f"{keys.JOBSET_NAME} in ({','.join(names)})") as events:
+        sent_at = scene.create_all(scene.path("jobsets", GROUP), manifests)
+        ran_at = {meta["labels"][keys.JOBSET_NAME]: moment for moment, meta in pods_at(events, "ADDED", count)}
+    waits = [ran_at[name] - moment for name, moment in zip(names, sent_at, strict=True)]
     return {"pods": count, "seconds": max(waits), "half_seconds": statistics.median(waits), "waits": sorted(waits)}
 
 
 def queue(play: Play) -> JSON:
-    """P13: 40 suspended JobSets of two different ReplicatedJobs with a Job each are created."""
+    """P13: create 40 suspended JobSets of two different ReplicatedJobs with a Job each."""
     scene, sets = play.scene, play.scale_count(40)
     with count_requests(scene) as phase:
         start = time.monotonic()
@@ -138,7 +142,7 @@ def queue(play: Play) -> JSON:
 
 
 def admit(play: Play) -> JSON:
-    """P13: a queue resumes them and puts their pods on nodes of a flavor, as Kueue does."""
+    """P13: resume the JobSets, and put their pods on nodes of a flavor, as Kueue does."""
     scene, sets = play.scene, play.scale_count(40)
     reported = functools.partial(is_reported, scene, ready=2 * sets)
     with measure_pods(scene, 2 * sets, selector=attempt(0), reported=reported) as phase:
@@ -148,7 +152,7 @@ def admit(play: Play) -> JSON:
 
 
 def finish(play: Play) -> JSON:
-    """P13: their pods succeed, until all JobSets are Completed."""
+    """P13: let the pods of the JobSets succeed, until all JobSets are Completed."""
     scene, sets = play.scene, play.scale_count(40)
     with count_requests(scene) as phase:
         start = time.monotonic()
@@ -186,7 +190,7 @@ def _run_in_parallel(act: Callable[[str], object], names: list[str]) -> None:
         list(pool.map(act, names))
 
 
-def apart(phases: Mapping[str, Act], sections: Mapping[str, JSON] | None = None) -> Scenario:
+def scenario_apart(phases: Mapping[str, Act], sections: Mapping[str, JSON] | None = None) -> Scenario:
     """A scenario for managers, once, on a cluster of its own, with these sections in the manager's configuration."""
     return Scenario(phases, floors=False, once=True, apart=True, sections=sections or {})
 
@@ -202,8 +206,8 @@ SCENARIOS = (
         once=True,
         around=looking_for_owners,
     ),
-    apart({"P6 alone": wait_alone, "P6 beside": wait_beside, "P6 large": lambda play: play.side}),
-    apart(
+    scenario_apart({"P6 alone": wait_alone, "P6 beside": wait_beside, "P6 large": lambda play: play.side}),
+    scenario_apart(
         {
             "P19 create": create_many(many.SETS, many.JOBS),
             "P19 rest": many.rest,

@@ -1,4 +1,4 @@
-"""The cluster, process and namespace of a benchmark; requests and watches as administrator."""
+"""The cluster, process and namespace of a benchmark, with requests and watches as administrator."""
 
 import contextlib
 import http.client
@@ -23,18 +23,18 @@ CLEAR_SECONDS = 300
 """Time limit for the deletion of a namespace with its objects."""
 
 AT_ONCE = 16
-"""Connections on which many objects are created."""
+"""Number of connections on which many objects are created."""
 
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
 class BenchmarkError(Exception):
-    """The run cannot continue or its result is wrong; the text has the observation."""
+    """The run cannot continue, or its result is wrong. The text says what was observed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of a watch of metadata; `moment` is when it was read (monotonic seconds)."""
+    """One line of a watch of metadata. `moment` is the time at which it was read (monotonic seconds)."""
 
     moment: float
     type: str
@@ -43,7 +43,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Where a run happens. `user` is the last part of the measured process's user name in the audit log."""
+    """The place of a run. `user` is the last part of the measured process's user name in the audit log."""
 
     cluster: Cluster
     pid: int
@@ -57,12 +57,12 @@ class Scene:
     def request(self, method: str, path: str, body: JSON | None = None, content: str = "application/json") -> Any:
         """The answer of the API server. Raises `BenchmarkError` for a refusal."""
         with self.cluster.connect() as connection:
-            return _answer(connection, method, path, body, content)
+            return _request(connection, method, path, body, content)
 
     def items(self, plural: str, group: str = "/api/v1", query: str = "") -> list[JSON]:
         """The objects of a collection in the namespace."""
-        found: list[JSON] = self.request("GET", self.path(plural, group) + query)["items"]
-        return found
+        objects: list[JSON] = self.request("GET", self.path(plural, group) + query)["items"]
+        return objects
 
     def create_namespace(self) -> None:
         self.request("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
@@ -79,25 +79,25 @@ class Scene:
         wait(gone, CLEAR_SECONDS, f"namespace {self.namespace} to go")
 
     def create_all(self, path: str, bodies: list[JSON]) -> list[float]:
-        """Create objects over several connections at once. Returns when each was sent (monotonic seconds)."""
+        """Create objects over several connections at once. Returns the time of each request (monotonic seconds)."""
 
-        def some(first: int) -> list[tuple[int, float]]:
+        def create_part(first: int) -> list[tuple[int, float]]:
             sent = []
             with self.cluster.connect() as connection:
                 for index in range(first, len(bodies), AT_ONCE):
                     sent.append((index, time.monotonic()))
-                    _answer(connection, "POST", path, bodies[index], "application/json")
+                    _request(connection, "POST", path, bodies[index], "application/json")
             return sent
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            moments = dict(pair for sent in pool.map(some, range(AT_ONCE)) for pair in sent)
+            moments = dict(pair for sent in pool.map(create_part, range(AT_ONCE)) for pair in sent)
         return [moments[index] for index in range(len(bodies))]
 
     @contextlib.contextmanager
     def watch(self, path: str, **query: str) -> Iterator[Iterator[Event]]:
-        """Events about the metadata of objects: the existing objects first, then each change.
+        """A watch of the metadata of objects: events of the existing objects first, then of each change.
 
-        Reading raises `BenchmarkError` when nothing happens for `STALL_SECONDS`.
+        Reading raises `BenchmarkError` if no event comes for `STALL_SECONDS`.
         """
         tls = rest.client_tls(self.cluster.plan.layout.pki, "ca", ADMIN)
         port = self.cluster.plan.ports["kube-apiserver"]
@@ -113,7 +113,7 @@ class Scene:
             yield _events(open_watch(0), open_watch, path)
 
 
-def _answer(connection: rest.Connection, method: str, path: str, body: JSON | None, content: str) -> Any:
+def _request(connection: rest.Connection, method: str, path: str, body: JSON | None, content: str) -> Any:
     status, answer = connection.request(method, path, body, content)
     if status >= 400:
         raise BenchmarkError(f"{method} {path} was answered with {status}: {rest.reason_of(answer)}")
@@ -123,7 +123,7 @@ def _answer(connection: rest.Connection, method: str, path: str, body: JSON | No
 def _events(
     answer: http.client.HTTPResponse, reopen: Callable[[int], http.client.HTTPResponse], path: str
 ) -> Iterator[Event]:
-    """The lines of a watch. A busy API server ends watches; the next one continues where this one ended."""
+    """Yield the events of a watch. A busy API server ends watches. A new watch then continues at the last version."""
     version = 0
     while True:
         try:
@@ -141,10 +141,10 @@ def _events(
         yield Event(time.monotonic(), event["type"], metadata)
 
 
-def wait(reached: Callable[[], bool], seconds: float, goal: str) -> None:
-    """Poll until `reached` is true. Raises `BenchmarkError` after that many seconds."""
+def wait(is_reached: Callable[[], bool], seconds: float, goal: str) -> None:
+    """Poll until `is_reached` returns true. Raises `BenchmarkError` after `seconds`."""
     deadline = time.monotonic() + seconds
-    while not reached():
+    while not is_reached():
         if time.monotonic() > deadline:
             raise BenchmarkError(f"timed out after {seconds:g} s waiting for {goal}")
         time.sleep(0.2)

@@ -1,6 +1,6 @@
-"""JobSets of the scenarios, and checks of them at the end of a phase.
+"""Makes the JobSets of the scenarios, and checks them at the end of a phase.
 
-Manifests have the defaults that webhooks would set, since a floor has none.
+Manifests have the defaults that webhooks would set, since a floor has no webhooks.
 """
 
 from collections import Counter, defaultdict
@@ -16,15 +16,15 @@ from kube.model.meta import JSON
 GROUP = f"/apis/{keys.API_VERSION}"
 BATCH = "/apis/batch/v1"
 TOPOLOGY = "rack"
-"""Label of nodes."""
+"""The label of nodes that is the domain of exclusive placement."""
 
 HALF_A_NODE = "16"
-"""CPUs of a pod: a rack of ten nodes has room for two Jobs of ten pods, so only the rule can keep Jobs on separate
-racks."""
+"""CPUs of a pod. A rack of ten nodes has room for two Jobs of ten pods, so only exclusive placement keeps Jobs on
+separate racks."""
 
 
 def jobset(jobs: int, pods: int = 1, *, name: str = "bench", cpu: str = "", exclusive: bool = False) -> JSON:
-    """A JobSet of equal Jobs that fails with its first pod and may restart. `cpu` is the request of a pod."""
+    """A JobSet of equal Jobs, each of which fails with its first failed pod. `cpu` is the request of a pod."""
     container: JSON = {"name": "main", "image": "train"}
     if cpu:
         container["resources"] = {"requests": {"cpu": cpu}}
@@ -48,7 +48,7 @@ def jobset(jobs: int, pods: int = 1, *, name: str = "bench", cpu: str = "", excl
 
 
 def real_jobset(jobs: int, pods: int) -> JSON:
-    """The same for real nodes: its containers run until they get a signal, and then fail."""
+    """A JobSet for real nodes, whose containers run until they get a signal, and then fail."""
     manifest = jobset(jobs, pods)
     [group] = manifest["spec"]["replicatedJobs"]
     [container] = group["template"]["spec"]["template"]["spec"]["containers"]
@@ -58,7 +58,7 @@ def real_jobset(jobs: int, pods: int) -> JSON:
 
 
 def jobs_of(manifest: JSON) -> tuple[int, int]:
-    """The number of Jobs of a JobSet, and of pods."""
+    """The number of Jobs of a JobSet, and the number of its pods."""
     [group] = manifest["spec"]["replicatedJobs"]
     return group["replicas"], group["replicas"] * group["template"]["spec"]["parallelism"]
 
@@ -78,22 +78,22 @@ def statuses(scene: Scene) -> list[JSON]:
 
 
 def is_reported(scene: Scene, *, restarts: int = 0, **counters: int) -> bool:
-    """Whether all JobSets together count that many Jobs (`ready`, `suspended`, ...), and each that many restarts."""
-    found = statuses(scene)
-    rows = [row for status in found for row in status.get("replicatedJobsStatus") or ()]
-    return all(status.get("restarts", 0) == restarts for status in found) and all(
+    """Whether the counts of all JobSets (`ready`, ...) sum up to `counters`, and each has this number of restarts."""
+    all_statuses = statuses(scene)
+    rows = [row for status in all_statuses for row in status.get("replicatedJobsStatus") or ()]
+    return all(status.get("restarts", 0) == restarts for status in all_statuses) and all(
         sum(row[name] for row in rows) == count for name, count in counters.items()
     )
 
 
 def fail_one(scene: Scene, pods: list[JSON]) -> None:
-    """Fail one pod: a follower if there are any, since the leader of a Job is a special case."""
+    """Fail one pod, which is a follower if there is one, since the leader of a Job is a special case."""
     chosen = max(pods, key=lambda pod: pod["metadata"]["labels"].get(keys.COMPLETION_INDEX, "0") != "0")
     end_pod(scene, chosen["metadata"]["name"], code=1)
 
 
 def fail_real_pod(scene: Scene, pods: list[JSON]) -> None:
-    """Make the program of a pod on a real node fail; the command that ends it may be ended, too (137)."""
+    """Make the program of a pod on a real node fail. The command that ends it may be killed, too (137)."""
     name = pods[-1]["metadata"]["name"]
     local.kubectl(scene.cluster, "exec", f"--namespace={scene.namespace}", name, "--", "kill", "1", check=False)
 
@@ -105,15 +105,15 @@ def end_pod(scene: Scene, pod: str, *, code: int) -> None:
 
 
 def running_pods(scene: Scene, pods: int, *, restarts: int = 0) -> list[JSON]:
-    """All pods. Raises `BenchmarkError` unless there are that many, all of one attempt, and all run."""
-    found = scene.items("pods")
-    kinds = Counter((pod["metadata"]["labels"][keys.RESTART_ATTEMPT], _state(pod)) for pod in found)
+    """All pods. Raises `BenchmarkError` unless there are `pods` pods, all of one attempt, and all run."""
+    all_pods = scene.items("pods")
+    kinds = Counter((pod["metadata"]["labels"][keys.RESTART_ATTEMPT], _state(pod)) for pod in all_pods)
     if kinds != {(str(restarts), "Running"): pods}:
-        seen = ", ".join(f"{count} {state} of attempt {number}" for (number, state), count in sorted(kinds.items()))
+        states = ", ".join(f"{count} {state} of attempt {number}" for (number, state), count in sorted(kinds.items()))
         raise BenchmarkError(
-            f"expected {pods} running pods of attempt {restarts} and no others, found: {seen or 'none'}"
+            f"expected {pods} running pods of attempt {restarts} and no others, found: {states or 'none'}"
         )
-    return found
+    return all_pods
 
 
 def _state(pod: JSON) -> str:
@@ -121,20 +121,22 @@ def _state(pod: JSON) -> str:
 
 
 def check_exclusive(scene: Scene, pods: list[JSON]) -> None:
-    """Raises `BenchmarkError` unless each Job has a rack of its own."""
+    """Raise `BenchmarkError` unless each Job has a rack of its own."""
     nodes = scene.request("GET", "/api/v1/nodes")["items"]
     racks = {node["metadata"]["name"]: node["metadata"]["labels"][TOPOLOGY] for node in nodes}
-    if wrong := placement_errors([(job_name(pod), racks[pod["spec"]["nodeName"]]) for pod in pods]):
-        raise BenchmarkError(f"not exclusive: {'; '.join(wrong)}")
+    if errors := placement_errors([(job_name(pod), racks[pod["spec"]["nodeName"]]) for pod in pods]):
+        raise BenchmarkError(f"not exclusive: {'; '.join(errors)}")
 
 
 def placement_errors(pods: list[tuple[str, str]]) -> list[str]:
-    """The Jobs on several racks and the racks with several Jobs, of pods given as (Job, rack)."""
+    """Texts about Jobs on several racks and racks with several Jobs. `pods` has the (Job, rack) of each pod."""
     racks, jobs = defaultdict(set), defaultdict(set)
     for job, rack in pods:
         racks[job].add(rack)
         jobs[rack].add(job)
-    spread = [f"Job {job} is on {', '.join(sorted(used))}" for job, used in sorted(racks.items()) if len(used) > 1]
-    return spread + [
+    on_several_racks = [
+        f"Job {job} is on {', '.join(sorted(used))}" for job, used in sorted(racks.items()) if len(used) > 1
+    ]
+    return on_several_racks + [
         f"{rack} holds {', '.join(sorted(domains))}" for rack, domains in sorted(jobs.items()) if len(domains) > 1
     ]

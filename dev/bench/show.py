@@ -33,7 +33,7 @@ TITLES = {
 
 
 def show(results: JSON, *, calls: bool) -> None:
-    """`calls`: also every call by verb, resource and code."""
+    """Print the results. With `calls`, also print every call by verb, resource and code."""
     print_text(
         f"{machine_text(results['machine'])} at the start; revision {results['revision']}; {results['nodes']} fake"
         f" nodes; {results['seconds'] / 60:.0f} minutes"
@@ -44,7 +44,7 @@ def show(results: JSON, *, calls: bool) -> None:
         print_table(report.phase_rows(results, name), f"{name}: {TITLES[name]}")
         if calls:
             print_table(report.call_rows(results, name), f"{name}: calls by verb, resource and code")
-    print_table(_resources(results), "P10: through P1 to P4")
+    print_table(_resource_rows(results), "P10: through P1 to P4")
     _show_once(results)
     for manager in report.managers(results, floor=False):
         print_table([goal.row() for goal in goals(results, manager)], f"goals: {manager}")
@@ -52,7 +52,7 @@ def show(results: JSON, *, calls: bool) -> None:
         print_text(f"failed: {error}")
 
 
-def _resources(results: JSON) -> list[dict[str, str]]:
+def _resource_rows(results: JSON) -> list[dict[str, str]]:
     rows = []
     for manager in report.managers(results):
         after = report.rounds(results, manager, "P4").values()
@@ -71,7 +71,7 @@ def _resources(results: JSON) -> list[dict[str, str]]:
 
 
 def _show_once(results: JSON) -> None:
-    """P8, P9, P11."""
+    """Print the results of P8, P9 and P11."""
     for manager, rows in results["admission"].items():
         lines = [{"processes": str(row["workers"]), **cells(saturation.COLUMNS, row)} for row in rows]
         print_table(lines, f"P8 and P9: admission of {manager} at saturation; {saturation.UNITS}")

@@ -1,4 +1,4 @@
-"""`python -m dev.bench.admission`: the admission benchmark of dev/bench/README.md, as tables or as JSON."""
+"""`python -m dev.bench.admission`: runs the admission benchmark of dev/bench/README.md. Prints tables or JSON."""
 
 import argparse
 import json
@@ -26,14 +26,14 @@ from dev.cluster.errors import DevclusterError
 from kube.model.meta import JSON
 
 CONNECTIONS = 64
-"""Kept connections at a constant rate."""
+"""Number of connections at a constant rate."""
 
 GOAL_P99_MS = 10.0
 GOAL_CPU_MS = 1.0
 GOAL_POLICIES_P99_MS = 15.0
-"""With 20 policies at 300 requests a second."""
+"""The goal with 20 policies, at 300 requests a second."""
 GOAL_RULES_MS = 20.0
-"""For a thousand rules: 20 microseconds for each."""
+"""The goal for a thousand rules, which is 20 microseconds for each rule."""
 
 
 @unwound_by_sigterm()
@@ -42,11 +42,11 @@ def main() -> int:
     load = Load(CONNECTIONS, options.seconds, options.warm_up, options.rate)
     try:
         if options.saturation:
-            print_result(options.output, _saturation(), show_saturation)
+            print_result(options.output, _measure_saturation(), show_saturation)
         elif options.policies:
-            print_result(options.output, _with_policies(load, options.policies), show_policies)
+            print_result(options.output, _measure_policies(load, options.policies), show_policies)
         else:
-            print_result(options.output, _results(load), show)
+            print_result(options.output, _measure_reviews(load), show)
     except DevclusterError as error:
         print(error, file=sys.stderr)
         return 1
@@ -64,16 +64,16 @@ def _options() -> argparse.Namespace:
 
 
 def _reviews(*names: str) -> list[Review]:
-    every = cases()
-    return [every[name] for name in names]
+    all_cases = cases()
+    return [all_cases[name] for name in names]
 
 
-def _results(load: Load) -> JSON:
+def _measure_reviews(load: Load) -> JSON:
     good = _reviews("mutate create", "validate create", "validate update")
     return {
         "machine": machine(),
         "load": {"rate": load.rate, "seconds": load.seconds},
-        "cpu": _cpu(),
+        "cpu": _measure_cpu(),
         "runs": [
             {"run": "good", **measure(good, load)},
             {"run": "bad", **measure(_reviews("refuse 5 faults"), load)},
@@ -81,30 +81,30 @@ def _results(load: Load) -> JSON:
     }
 
 
-def _with_policies(load: Load, number: int) -> JSON:
-    """New JobSets, without and with policies."""
+def _measure_policies(load: Load, number: int) -> JSON:
+    """Measure reviews of new JobSets, without and with policies."""
     creates = _reviews("mutate create", "validate create")
     return {
         "machine": machine(),
         "load": {"rate": load.rate, "seconds": load.seconds},
-        "cpu": _cpu(str(number)),
+        "cpu": _measure_cpu(str(number)),
         "runs": [{"policies": count, **measure(creates, load, count)} for count in (0, number)],
     }
 
 
-def _cpu(*arguments: str) -> JSON:
-    """Processor times, from a process in which nothing else is warm."""
+def _measure_cpu(*arguments: str) -> JSON:
+    """Measure processor times, in a process in which no other code is warm."""
     command = [sys.executable, "-m", "dev.bench.admission.cpu", *arguments]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)  # noqa: S603 - a module of ours
-    found: JSON = json.loads(done.stdout)
-    return found
+    result = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)  # noqa: S603 - a module of ours
+    rows: JSON = json.loads(result.stdout)
+    return rows
 
 
-def _saturation() -> list[JSON]:
-    ours, theirs = cores()
-    with server(ours) as (running, _):
-        os.sched_setaffinity(0, {theirs})  # the generator inherits it
-        return saturation.measure(running.port, running.authorities, pid=running.process.pid)
+def _measure_saturation() -> list[JSON]:
+    server_core, load_core = cores()
+    with server(server_core) as (server_process, _):
+        os.sched_setaffinity(0, {load_core})  # the generator inherits it
+        return saturation.measure(server_process.port, server_process.authorities, pid=server_process.process.pid)
 
 
 TIMES: Columns = {name: (f"{name}_ms", ".2f") for name in ("p50", "p90", "p99", "max")}

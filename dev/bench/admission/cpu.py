@@ -1,4 +1,4 @@
-"""Processor time of one review without HTTP: reading it, deciding, writing the answer.
+"""Measures the processor time of one review without HTTP: reading it, deciding, writing the answer.
 
 Run `python -m dev.bench.admission.cpu` in a fresh process, so that only the code under test is warm. A number as its
 argument measures the cost of that many policies instead.
@@ -28,19 +28,19 @@ ROUND_SECONDS = 0.2
 
 
 def cases() -> dict[str, tuple[str, bytes]]:
-    """Name -> path and review, of 8 ReplicatedJobs."""
-    written = samples.jobset()
-    suspended = samples.suspended_set(written)
+    """By name, the path and body of reviews of JobSets with 8 ReplicatedJobs."""
+    jobset = samples.jobset()
+    suspended = samples.suspended_set(jobset)
     return {
-        "mutate create": (MUTATE_PATH, samples.review(written)),
-        "validate create": (VALIDATE_PATH, samples.review(samples.with_defaults(written))),
-        "validate update": (VALIDATE_PATH, samples.review(samples.resumed_set(written), suspended)),
+        "mutate create": (MUTATE_PATH, samples.review(jobset)),
+        "validate create": (VALIDATE_PATH, samples.review(samples.with_defaults(jobset))),
+        "validate update": (VALIDATE_PATH, samples.review(samples.resumed_set(jobset), suspended)),
         "refuse 5 faults": (VALIDATE_PATH, samples.review(samples.five_faults())),
     }
 
 
 def measure() -> list[JSON]:
-    """One row a case; times in milliseconds of processor time, the median of rounds."""
+    """A row for each case. Times are milliseconds of processor time, the median of rounds."""
     gates = FeatureGates()
     handlers, handlers_with_policies = (
         jobset_handlers(engine(gates), None, PolicyChecks(source, source, gates))
@@ -54,7 +54,7 @@ def measure() -> list[JSON]:
 
 
 def measure_policies(number: int) -> JSON:
-    """The cost of that many policies, with defaults and exceptions, for a new JobSet; of one rule in microseconds."""
+    """The cost of `number` policies with defaults and exceptions for a new JobSet, and of one rule in microseconds."""
     gates = FeatureGates()
     rows = []
     for count in sorted({0, 1, number}):
@@ -77,9 +77,9 @@ def _row(name: str, handler: Handler, body: bytes) -> JSON:
         "code": response.code,
         "causes": len((response.status or {}).get("details", {}).get("causes", ())),
         "warnings": len(response.warnings),
-        "read_ms": _median(lambda: decode_review(body)),
-        "decide_ms": _median_decision(handler, request),
-        "write_ms": _median(lambda: encode_review(response, uid="u", api_version="admission.k8s.io/v1")),
+        "read_ms": _median_ms(lambda: decode_review(body)),
+        "decide_ms": _median_decision_ms(handler, request),
+        "write_ms": _median_ms(lambda: encode_review(response, uid="u", api_version="admission.k8s.io/v1")),
     }
 
 
@@ -87,7 +87,7 @@ async def _answer(handler: Handler, request: Any) -> AdmissionResponse:
     return await answer_of(handler(request))
 
 
-def _median(call: Callable[[], object]) -> float:
+def _median_ms(call: Callable[[], object]) -> float:
     """Milliseconds of processor time of one call: the median of rounds."""
 
     def spend(count: int) -> float:
@@ -96,11 +96,11 @@ def _median(call: Callable[[], object]) -> float:
             call()
         return time.process_time() - start
 
-    return _median_of_rounds(spend)
+    return _median_of_rounds_ms(spend)
 
 
-def _median_decision(handler: Handler, request: Any) -> float:
-    """The same for a handler, which has to be awaited."""
+def _median_decision_ms(handler: Handler, request: Any) -> float:
+    """Milliseconds of processor time of one decision of a handler, which has to be awaited: the median of rounds."""
 
     async def spend(count: int) -> float:
         start = time.process_time()
@@ -108,13 +108,13 @@ def _median_decision(handler: Handler, request: Any) -> float:
             await answer_of(handler(request))
         return time.process_time() - start
 
-    return _median_of_rounds(lambda count: asyncio.run(spend(count)))
+    return _median_of_rounds_ms(lambda count: asyncio.run(spend(count)))
 
 
-def _median_of_rounds(spend: Callable[[int], float]) -> float:
-    """Milliseconds of one call; a round has as many calls as fit into its time.
+def _median_of_rounds_ms(spend: Callable[[int], float]) -> float:
+    """Milliseconds of one call, the median of rounds. A round has as many calls as fit into `ROUND_SECONDS`.
 
-    `spend` returns the seconds of that many calls.
+    `spend(count)` returns the seconds of `count` calls.
     """
     count = 1
     while (seconds := spend(count)) < ROUND_SECONDS / 10:

@@ -1,6 +1,6 @@
-"""The admission server under a constant rate of reviews: latency, answers, processor time and memory.
+"""Measures an admission server under a constant rate of reviews: latency, answers, processor time and memory.
 
-Server and load generator have a core each; the generator's processor time does not count for the server.
+Server and load generator have a core each. The generator's processor time does not count for the server.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The server process, the port that it listens on, and the authority of its certificate."""
+    """The server process, its port, and the file with the CA of its certificate."""
 
     process: subprocess.Popen[str]
     port: int
@@ -30,14 +30,14 @@ class Running:
 
 
 def cores() -> tuple[int, int]:
-    """One core for the server and another one for the load; the same if there is only one."""
+    """A core for the server and another one for the load generator, or twice the same if there is only one."""
     usable = sorted(os.sched_getaffinity(0))
     return usable[0], usable[-1]
 
 
 @contextlib.contextmanager
 def server(core: int, policies: int = 0) -> Iterator[tuple[Running, dict[int, int]]]:
-    """A server process with that many policies; the dict has its answers by code once the block is over."""
+    """A server process with this number of policies. The dict has its answers by code after the block."""
     codes: dict[int, int] = {}
     with tempfile.TemporaryDirectory() as folder:
         authorities = Path(folder) / "ca.crt"
@@ -57,18 +57,18 @@ def server(core: int, policies: int = 0) -> Iterator[tuple[Running, dict[int, in
 
 
 def measure(reviews: Sequence[Review], load: Load, policies: int = 0) -> JSON:
-    """Send the reviews in turn. Times in milliseconds, memory in MiB."""
-    ours, theirs = cores()
-    before = os.sched_getaffinity(0)
-    with server(ours, policies) as (running, codes):
-        pid = running.process.pid
-        os.sched_setaffinity(0, {theirs})  # the generator inherits it
+    """Send the reviews in turn, and return figures. Times are in milliseconds, memory in MiB."""
+    server_core, load_core = cores()
+    cores_before = os.sched_getaffinity(0)
+    with server(server_core, policies) as (server_process, codes):
+        pid = server_process.process.pid
+        os.sched_setaffinity(0, {load_core})  # the generator inherits it
         try:
-            busy = proc.cpu_seconds(pid)
-            report = run(running.port, running.authorities, reviews, load)
-            cpu = proc.cpu_seconds(pid) - busy
+            cpu_before = proc.cpu_seconds(pid)
+            report = run(server_process.port, server_process.authorities, reviews, load)
+            cpu = proc.cpu_seconds(pid) - cpu_before
         finally:
-            os.sched_setaffinity(0, before)
+            os.sched_setaffinity(0, cores_before)
         memory = {"rss_mib": proc.memory_mib(pid), "peak_rss_mib": proc.memory_mib(pid, "VmHWM")}
     return {
         **report,

@@ -1,4 +1,4 @@
-"""Policies for the benchmark, instead of those that a process watches in a cluster."""
+"""Policies for the benchmark, in place of policies that a process watches in a cluster."""
 
 from dev.bench.admission import samples
 from policy.exception_types import JobSetPolicyException, read_exception
@@ -10,10 +10,7 @@ RULES_OF_EACH = len(samples.policy("")["spec"]["rules"])
 
 
 class Policies:
-    """`number` equal policies with rules and defaults, and as many exceptions. Nothing is counted.
-
-    All policies match, and none is violated.
-    """
+    """`number` equal policies with rules and defaults, and as many exceptions. All match, and none is violated."""
 
     def __init__(self, number: int = 0) -> None:
         names = [f"limits-{i}" for i in range(number)]

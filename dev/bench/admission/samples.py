@@ -1,7 +1,7 @@
 """The reviews that the benchmark sends: a training JobSet of some size, as written, as stored, and with faults.
 
-Modelled on what trainers and queueing systems create: a coordinator that the workers depend on, environment, volumes,
-resources, policies. Independent of the code under test.
+It has the same parts as JobSets of trainers and queueing systems: a coordinator that the workers depend on,
+environment, volumes, resources, policies. This module does not use the code under test.
 """
 
 import copy
@@ -15,7 +15,7 @@ KIND = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"}
 
 
 def jobset(rjobs: int = 8, env: int = 21) -> JSON:
-    """A JobSet as its author writes it; with 8 ReplicatedJobs and 21 variables each it is 20 KB in a review."""
+    """A JobSet as its author writes it. With 8 ReplicatedJobs of 21 variables each, its review has 20 KB."""
     names = ["coordinator", *(f"workers-{i}" for i in range(1, rjobs))]
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
@@ -47,7 +47,7 @@ def jobset(rjobs: int = 8, env: int = 21) -> JSON:
 
 
 def exception(policy_name: str) -> JSON:
-    """An exception from a policy that counts for this JobSet."""
+    """An exception from a policy, which applies to the JobSet of `jobset`."""
     return {
         "apiVersion": "policy.jobset.x-k8s.io/v1alpha1",
         "kind": "JobSetPolicyException",
@@ -62,7 +62,7 @@ def exception(policy_name: str) -> JSON:
 
 
 def policy(name: str) -> JSON:
-    """A policy of ten rules that this JobSet meets, with two defaults."""
+    """A policy of ten rules that the JobSet of `jobset` meets, with two defaults."""
     return {
         "apiVersion": "policy.jobset.x-k8s.io/v1alpha1",
         "kind": "JobSetPolicy",
@@ -135,7 +135,7 @@ def _pod(name: str, env: int) -> JSON:
 
 
 def with_defaults(js: JSON) -> JSON:
-    """The same JobSet with every default, as the validating webhook sees it."""
+    """The JobSet with every default, as the validating webhook sees it."""
     js = copy.deepcopy(js)
     js["metadata"] |= {"uid": "4f1c2f5a-8a39-4f7d-9f43-3c1f3f9e0d11", "generation": 1, "resourceVersion": "4711"}
     spec = js["spec"]
@@ -158,7 +158,7 @@ def suspended_set(js: JSON) -> JSON:
 
 
 def resumed_set(js: JSON) -> JSON:
-    """The JobSet that a queueing system resumes: with a node selector in every template."""
+    """The JobSet that a queueing system resumes, with a node selector in every template."""
     js = with_defaults(js)
     js["spec"]["suspend"] = False
     for rjob in js["spec"]["replicatedJobs"]:
@@ -167,7 +167,7 @@ def resumed_set(js: JSON) -> JSON:
 
 
 def five_faults() -> JSON:
-    """Five mistakes of different layers."""
+    """A JobSet with five mistakes, in different parts of validation."""
     js = with_defaults(jobset())
     spec = js["spec"]
     spec["successPolicy"]["operator"] = "Most"
@@ -179,7 +179,7 @@ def five_faults() -> JSON:
 
 
 def review(obj: JSON, old: JSON | None = None, uid: str = "705ab4f5-6393-11e8-b7cc-42010a800002") -> bytes:
-    """The bytes that an API server sends for a create, or for an update of `old`."""
+    """The body that an API server sends for the creation of `obj`, or for an update of `old` to `obj`."""
     request = {
         "uid": uid,
         "kind": KIND,

@@ -1,8 +1,8 @@
-"""One manager's admission server without a cluster, in a process of its own.
+"""`python -m dev.bench.admission.server CORE CA_FILE POLICIES`: a manager's admission server without a cluster.
 
-`python -m dev.bench.admission.server CORE CA_FILE POLICIES`: the same app, server, TLS options, loop and metrics as in
-`app.manager`, which it also imports so that memory is comparable; only the certificate is created here. Prints its port
-on one line, serves until standard input ends, then prints the number of answers by code, as JSON.
+It has the same app, server, TLS options, loop and metrics as `app.manager`, which it also imports so that memory is
+comparable. Only the certificate is created here. It prints its port on one line, serves until standard input ends, and
+then prints the number of answers by code as JSON.
 """
 
 import asyncio

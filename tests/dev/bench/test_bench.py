@@ -12,7 +12,7 @@ import pytest
 from dev.bench import __main__ as command_line
 from dev.bench import managers, proc, run
 from dev.bench.history import too_early
-from dev.bench.phases import reaching
+from dev.bench.phases import pods_at
 from dev.bench.play import Play
 from dev.bench.scenarios import SCENARIOS
 from dev.bench.scene import Event
@@ -61,8 +61,8 @@ def test_a_job_that_comes_before_its_last_old_pod_has_gone_breaks_the_promise():
 def test_each_pod_counts_once_and_only_for_the_event_that_is_waited_for():
     kinds = [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "a"), ("DELETED", "a"), ("ADDED", "b"), ("ADDED", "c")]
     events = [Event(float(n), kind, {"uid": uid}) for n, (kind, uid) in enumerate(kinds)]
-    assert [moment for moment, _ in reaching(iter(events), "ADDED", 2)] == [0.0, 4.0]
-    assert [moment for moment, _ in reaching(iter(events), "DELETED", 1)] == [3.0]
+    assert [moment for moment, _ in pods_at(iter(events), "ADDED", 2)] == [0.0, 4.0]
+    assert [moment for moment, _ in pods_at(iter(events), "DELETED", 1)] == [3.0]
 
 
 @pytest.mark.parametrize(("scale", "count", "scaled"), [(1, 300, 300), (0.05, 300, 15), (0.01, 40, 2)])

@@ -79,8 +79,8 @@ def test_the_fastest_floor_is_what_others_are_compared_with():
     found = results(
         turn(OURS, 1, P2=phase(12), P3_create=phase(8)), turn(SLOW, 1, P2=phase(15)), turn(FLOOR, 1, P2=phase(10))
     )
-    assert report.reference(found, "P2") == FLOOR
-    assert report.reference(found, "P3 create") is None
+    assert report.fastest_floor(found, "P2") == FLOOR
+    assert report.fastest_floor(found, "P3 create") is None
     rows = {row["manager"]: row for row in report.phase_rows(found, "P2")}
     assert [rows[name]["x floor"] for name in (OURS, SLOW, FLOOR)] == ["1.20", "1.50", "1.00"]
     assert report.phase_rows(found, "P3 create")[0]["x plain"] == "-"

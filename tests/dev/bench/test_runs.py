@@ -19,7 +19,7 @@ def two_rounds() -> dict:
 
 
 def test_a_line_has_medians_and_the_ratio_to_the_floor_or_to_plain_pods():
-    line = runs.line(two_rounds(), "2026-01-02")
+    line = runs.run_line(two_rounds(), "2026-01-02")
     assert (line["day"], line["revision"], line["rounds"]) == ("2026-01-02", "abc", 2)
     assert line["machine"]["load_average"] == 0.1
     assert line["phases"] == {
@@ -37,7 +37,7 @@ def test_runs_of_a_part_or_of_other_managers_are_not_kept():
 
 def test_lines_are_added_in_order(tmp_path):
     for day in ("2026-01-02", "2026-01-03"):
-        runs.add(tmp_path / "runs.jsonl", runs.line(two_rounds(), day))
+        runs.add(tmp_path / "runs.jsonl", runs.run_line(two_rounds(), day))
     kept = runs.read(tmp_path / "runs.jsonl")
     assert runs.ratios(kept)["P1"] == [("2026-01-02 abc", 1.75), ("2026-01-03 abc", 1.75)]
     assert "P3 plain create" not in runs.ratios(kept)

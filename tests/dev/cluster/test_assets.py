@@ -17,7 +17,7 @@ from dev.cluster.cluster import has_gangs
 from dev.cluster.components import Plan
 from dev.cluster.download import KUBERNETES_BINARIES, Releases
 from dev.cluster.errors import DevclusterError
-from dev.cluster.minors import MINORS, OWN, locate_minor, pinned_version
+from dev.cluster.minors import MINORS, OWN_BINARIES, locate_minor, pinned_version
 from dev.cluster.real import assets as real_assets
 from dev.cluster.spec import GANG_GATES, ClusterSpec, Layout
 from tests.dev.cluster.fakes import ETCD, content, fake_binaries, fake_go, release_server
@@ -292,18 +292,18 @@ def test_an_older_control_plane_is_built_of_its_own_modules_beside_the_newest(tm
     cache = Sources(cache_root=tmp_path / "cache", releases=nowhere())
     folder = locate_minor(minor, cache)
     assert {path.name for path in folder.iterdir()} == set(BINARIES)
-    commands = [f"k8s.io/kubernetes/cmd/{name}" for name in OWN]
-    assert built_packages(go)[-len(OWN) :] == commands
+    commands = [f"k8s.io/kubernetes/cmd/{name}" for name in OWN_BINARIES]
+    assert built_packages(go)[-len(OWN_BINARIES) :] == commands
     patch = pinned_version(MINORS[minor])
     assert patch.startswith(f"{minor}.")
     last = [line for line in go.with_name("calls").read_text().splitlines() if line.startswith("build ")][-1]
     assert f"version.gitVersion=v{patch} " in last
     assert f"version.gitMinor={minor.partition('.')[2]} " in last
-    for name in set(BINARIES) - set(OWN):
+    for name in set(BINARIES) - set(OWN_BINARIES):
         assert (folder / name).samefile(locate(cache) / name), "these are the newest ones"
     assert locate_minor(minor, cache) == folder
-    assert built_packages(go)[-len(OWN) :] == commands
-    assert len(built_packages(go)) == len(BINARIES) + len(OWN)
+    assert built_packages(go)[-len(OWN_BINARIES) :] == commands
+    assert len(built_packages(go)) == len(BINARIES) + len(OWN_BINARIES)
 
 
 @pytest.mark.parametrize(

@@ -180,14 +180,14 @@ def review(started: float, message: str = 'failed calling webhook "mjobset.kb.io
 
 
 def test_an_admission_that_fails_while_a_replica_lives_is_found():
-    assert len(admission.check([review(10)], excused=[])) == 1
-    assert len(admission.check([review(10)], excused=[(12, 13), (1, 9)])) == 1
+    assert len(admission.check([review(10)], excused_windows=[])) == 1
+    assert len(admission.check([review(10)], excused_windows=[(12, 13), (1, 9)])) == 1
 
 
 def test_failures_while_nobody_could_answer_and_refusals_are_no_violation():
-    assert admission.check([review(10)], excused=[(9, 10.5)]) == []
-    assert admission.check([review(10)], excused=[(10.5, 12)]) == [], "it was on its way when that began"
-    assert admission.check([review(10, "the JobSet is invalid")], excused=[]) == []
+    assert admission.check([review(10)], excused_windows=[(9, 10.5)]) == []
+    assert admission.check([review(10)], excused_windows=[(10.5, 12)]) == [], "it was on its way when that began"
+    assert admission.check([review(10, "the JobSet is invalid")], excused_windows=[]) == []
 
 
 def exclusive(job: str, node: str | None, phase: str = "Running") -> dict:

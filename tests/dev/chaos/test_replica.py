@@ -55,6 +55,6 @@ def test_it_need_not_answer_once_it_is_told_to_stop_or_end(replica, number):
 
 def test_a_life_that_ends_by_itself_had_to_answer_until_it_began_to_end(replica):
     replica._probe()
-    replica._answers_until(replica.answering[0][0] + 100 - GRACE)
-    replica._answers_until(math.inf)
+    replica._end_answering(replica.answering[0][0] + 100 - GRACE)
+    replica._end_answering(math.inf)
     assert replica.answering == [(replica.answering[0][0], replica.answering[0][0] + 100 - GRACE)]

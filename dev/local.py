@@ -1,7 +1,7 @@
-"""Runs the manager as a process beside a local control plane: for the demo, for tests and for trying things out.
+"""Run the manager as a process beside a local control plane: for the demo, for tests and to try things out.
 
-It runs as in a cluster: with the rights of its ServiceAccount, and with its own certificates. Only the address differs:
-webhooks are called by URL on the loopback interface.
+The manager has the rights of its ServiceAccount and its own certificates, as in a cluster. Only the address differs:
+the API server calls its webhooks by URL on the loopback interface.
 """
 
 import contextlib
@@ -57,17 +57,17 @@ class Manager:
     webhook_port: int
 
     def tail(self) -> str:
-        """The last lines of its log."""
+        """Return the last lines of its log."""
         return _tail(self.log)
 
     def kill(self) -> None:
-        """Kill it, as a crash would."""
+        """Kill the process, as a crash would, and wait for its end."""
         self.process.kill()
         self.process.wait()
 
 
 def free_port() -> int:
-    """A port on the loopback interface that is free at this moment."""
+    """Return a port on the loopback interface that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -77,15 +77,15 @@ def free_port() -> int:
 def kubectl(
     cluster: Cluster, *args: str, stdin: str | None = None, check: bool = True, timeout: float = KUBECTL_SECONDS
 ) -> subprocess.CompletedProcess[str]:
-    """Run kubectl as administrator of the cluster."""
+    """Run kubectl as administrator of the cluster. Raises `LocalError` if it fails, unless `check` is False."""
     command = [str(cluster.kubectl), "--kubeconfig", str(cluster.kubeconfig), *args]
     try:
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=timeout)  # noqa: S603 (our own binary)
+        result = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=timeout)  # noqa: S603 (our own binary)
     except subprocess.TimeoutExpired as error:
         raise LocalError(f"kubectl {' '.join(args)} did not end within {timeout:g} s") from error
-    if check and done.returncode != 0:
-        raise LocalError(f"kubectl {' '.join(args)} failed:\n{done.stderr.strip()[:2000]}")
-    return done
+    if check and result.returncode != 0:
+        raise LocalError(f"kubectl {' '.join(args)} failed:\n{result.stderr.strip()[:2000]}")
+    return result
 
 
 def install(
@@ -95,21 +95,22 @@ def install(
     pods: PodAdmission = "webhooks",
     ca_bundle: bytes | None = None,
 ) -> None:
-    """Install what manifests/ holds; webhooks point to a port of this machine, or are left out (None).
+    """Install the objects of manifests/, and wait until JobSets are served.
 
-    `ca_bundle` is the PEM of the authority of the manager's certificate; None leaves it to the manager.
+    `webhook_port` is the port of this machine that the API server calls; None leaves the webhooks out. `ca_bundle` is
+    the PEM of the authority of the manager's certificate; if it is None, the manager writes it.
     """
     objects = install_objects(webhook_url=f"https://127.0.0.1:{webhook_port or 1}", ca_bundle=ca_bundle, pods=pods)
     if webhook_port is None:
         objects = [body for body in objects if not body["kind"].endswith("WebhookConfiguration")]
     _apply(cluster, objects)
-    _wait_served(cluster)
+    _wait_until_served(cluster)
 
 
 def install_in_pods(cluster: Cluster, *, gates: Sequence[str] = ()) -> str:
-    """Install manifests/install.yaml with feature gates, and wait for its pods; gives the command that shows their log.
+    """Install manifests/install.yaml with feature gates, and wait for its pods. Returns the command for their log.
 
-    The nodes have the image: they are real, and it was loaded into them.
+    The nodes have to be real, and to have the manager's image.
     """
     objects = install_objects()
     for body in objects:
@@ -117,14 +118,14 @@ def install_in_pods(cluster: Cluster, *, gates: Sequence[str] = ()) -> str:
             settings = yaml.safe_load(body["data"][CONFIG_KEY]) | {"featureGates": dict.fromkeys(gates, True)}
             body["data"][CONFIG_KEY] = yaml.safe_dump(settings)
     _apply(cluster, objects)
-    _wait_served(cluster)
+    _wait_until_served(cluster)
     target = ("-n", NAMESPACE, f"deployment/{DEPLOYMENT}")
     kubectl(cluster, "rollout", "status", f"--timeout={START_SECONDS}s", *target)
     return f"kubectl logs {' '.join(target)}"
 
 
 def install_policies(cluster: Cluster, *, webhook_port: int) -> None:
-    """Install what manifests/policy holds, and wait until the API server has both CRDs."""
+    """Install the objects of manifests/policy, and wait until both CRDs are established."""
     objects = policy_objects(webhook_url=f"https://127.0.0.1:{webhook_port}")
     _apply(cluster, objects)
     crds = [f"crd/{body['metadata']['name']}" for body in objects if body["kind"] == CRDS.kind]
@@ -132,9 +133,9 @@ def install_policies(cluster: Cluster, *, webhook_port: int) -> None:
 
 
 def _apply(cluster: Cluster, objects: list[dict[str, Any]]) -> None:
-    """Apply them as `kubectl apply --server-side --force-conflicts` does.
+    """Apply objects as `kubectl apply --server-side --force-conflicts` does.
 
-    kubectl would read the OpenAPI schema first: a new API server takes more than a second of processor time to make it.
+    kubectl would read the OpenAPI schema first, which costs a new API server more than a second of processor time.
     """
     with cluster.connect() as connection:
 
@@ -158,7 +159,7 @@ def _apply(cluster: Cluster, objects: list[dict[str, Any]]) -> None:
             answer_of("PATCH", path, body, "application/apply-patch+yaml")
 
 
-def _wait_served(cluster: Cluster) -> None:
+def _wait_until_served(cluster: Cluster) -> None:
     """Wait until the API server lists and serves JobSets: a moment after their CRD is established."""
     deadline = time.monotonic() + START_SECONDS
     with cluster.connect() as connection:
@@ -170,7 +171,7 @@ def _wait_served(cluster: Cluster) -> None:
 
 
 def configuration(webhook_port: int, health_port: int, **sections: Any) -> dict[str, Any]:
-    """A configuration file for a manager on this machine; `sections` are added or merged."""
+    """Return the configuration of a manager on this machine. `sections` are merged into it."""
     config: dict[str, Any] = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -193,9 +194,12 @@ def start(
     flags: Sequence[str] = (),
     sections: dict[str, Any] | None = None,
 ) -> Manager:
-    """Start a manager, this one or another, and wait until it is ready. Its files go to `folder`."""
+    """Start a manager, this one or another, and wait until it is ready. `folder` is for its files.
+
+    `sections` are merged into its configuration. Raises `LocalError` if it does not become ready.
+    """
     health_port = free_port()
-    argv = _prepare(cluster, folder, configuration(webhook_port, health_port, **(sections or {})))
+    argv = _manager_arguments(cluster, folder, configuration(webhook_port, health_port, **(sections or {})))
     log = folder / f"manager-{health_port}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 (ourselves, or what the caller asks for)
@@ -212,7 +216,7 @@ def start(
         return "" if code is None else f"ended with exit code {code}"
 
     try:
-        _wait_ready(manager.health, log, exit_text)
+        _wait_until_ready(manager.health, log, exit_text)
     except BaseException:
         manager.kill()
         raise
@@ -220,10 +224,10 @@ def start(
 
 
 def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False, metrics: str = "0") -> Path:
-    """Install, and make the cluster run a manager; returns its log once it is ready.
+    """Install, and make the cluster run a manager; returns the path of its log once it is ready.
 
-    It is started again whenever it ends, as in a Deployment. `policies`: what manifests/policy holds, too. `metrics`:
-    the address at which they are served.
+    The cluster starts it again whenever it ends, as a Deployment does. `policies`: whether to install the objects of
+    manifests/policy, too. `metrics` is the address at which the manager serves them.
     """
     port, health_port = free_port(), free_port()
     install(cluster, webhook_port=port)
@@ -231,17 +235,17 @@ def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False,
         install_policies(cluster, webhook_port=port)
     layout = cluster.plan.layout
     config = configuration(port, health_port, metrics={"bindAddress": metrics})
-    argv = _prepare(cluster, layout.root / MANAGER_PROCESS, config)
+    argv = _manager_arguments(cluster, layout.root / MANAGER_PROCESS, config)
     probe = f"http://127.0.0.1:{health_port}/readyz"
     cluster.keep(MANAGER_PROCESS, [*MANAGER_COMMAND, *argv, *flags])
     layout.probe(MANAGER_PROCESS).write_text(probe)
     log = layout.log(MANAGER_PROCESS)
-    _wait_ready(probe, log, lambda: str(cluster.kept_process(MANAGER_PROCESS).get("ended", "")))
+    _wait_until_ready(probe, log, lambda: str(cluster.kept_process(MANAGER_PROCESS).get("ended", "")))
     return log
 
 
-def _prepare(cluster: Cluster, folder: Path, config: dict[str, Any]) -> list[str]:
-    """The arguments of a manager with this configuration and the rights of its ServiceAccount."""
+def _manager_arguments(cluster: Cluster, folder: Path, config: dict[str, Any]) -> list[str]:
+    """Write the configuration, and a kubeconfig with the manager's rights. Returns the arguments that name them."""
     folder.mkdir(parents=True, exist_ok=True)
     config["webhook"]["certDir"] = str(folder / "certs")
     path = folder / "config.yaml"
@@ -252,7 +256,7 @@ def _prepare(cluster: Cluster, folder: Path, config: dict[str, Any]) -> list[str
 
 
 def stop(manager: Manager) -> int:
-    """Ask it to stop and wait; returns the exit code."""
+    """Ask the manager to stop and wait for its end; returns the exit code. Raises `LocalError` after `STOP_SECONDS`."""
     if manager.process.poll() is None:
         manager.process.send_signal(signal.SIGTERM)
     try:
@@ -262,12 +266,15 @@ def stop(manager: Manager) -> int:
         raise LocalError(f"the manager did not stop within {STOP_SECONDS} s:\n{manager.tail()}") from None
 
 
-def _wait_ready(health: str, log: Path, exit_text: Callable[[], str]) -> None:
-    """Wait for its readiness probe. `exit_text` returns how the process has ended, "" while it runs."""
+def _wait_until_ready(health: str, log: Path, exit_text: Callable[[], str]) -> None:
+    """Wait until the manager answers its readiness probe. Raises `LocalError` if it ends or takes too long.
+
+    `health` is the URL of the probe. `exit_text` returns how the process has ended, "" while it runs.
+    """
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        if how := exit_text():
-            raise LocalError(f"the manager {how}:\n{_tail(log)}")
+        if exit_reason := exit_text():
+            raise LocalError(f"the manager {exit_reason}:\n{_tail(log)}")
         with (
             contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError),
             urllib.request.urlopen(health, timeout=5),  # noqa: S310 (http on loopback)

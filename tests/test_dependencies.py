@@ -121,6 +121,6 @@ def test_the_page_of_licences_is_current():
 
 
 def test_every_licence_is_known():
-    assert [name for name in licences.run_time() if licences.licence(name) == "unknown"] == []
-    assert "pydantic" in licences.run_time()
-    assert "pytest" not in licences.run_time()
+    assert [name for name in licences.image_distributions() if licences.licence(name) == "unknown"] == []
+    assert "pydantic" in licences.image_distributions()
+    assert "pytest" not in licences.image_distributions()

@@ -50,8 +50,8 @@ def test_a_dead_link_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (target / "docs/cli.md").write_text("# A page\n\n[there](nowhere.md)\n", encoding="utf-8")
         return shown
 
-    docs_site_copy = docs_site.copy
-    monkeypatch.setattr(docs_site, "copy", copy)
+    docs_site_copy = docs_site.copy_files
+    monkeypatch.setattr(docs_site, "copy_files", copy)
     with pytest.raises(SiteError, match=r"(?s)docs/cli\.md:\d+.*nowhere\.md"):
         build(tmp_path)
 

@@ -112,7 +112,7 @@ def install_once(folder: Path, mib: int, is_complete: Callable[[], bool], instal
     root, scratch = folder.parent, folder.with_suffix(".tmp")
     with disk_errors(root, f"{mib} MiB"):
         root.mkdir(parents=True, exist_ok=True)
-        with alone(root / f"{folder.name}.lock"):
+        with exclusive_lock(root / f"{folder.name}.lock"):
             if is_complete():
                 return
             require_space(folder, mib)
@@ -128,7 +128,7 @@ def install_once(folder: Path, mib: int, is_complete: Callable[[], bool], instal
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[None]:
+def exclusive_lock(path: Path) -> Iterator[None]:
     """A block that one process at a time enters. The others wait, and then find the result of the first process."""
     with path.open("w") as lock:
         try:

@@ -75,7 +75,7 @@ Status = dict[str, Any]
 def keep_manager(cluster: Cluster, story: "Story") -> str:
     """Make the cluster run a manager on this machine, and wait until it is ready.
 
-    Prints where its log and metrics are.
+    Returns the path of its log and how to read its metrics, as text for people.
     """
     metrics = f"127.0.0.1:{local.free_port()}"
     log = local.keep(cluster, flags=story.flags, policies=story.policies, metrics=metrics)
@@ -114,7 +114,7 @@ class Story:
 
 @dataclass
 class Demo:
-    """One run. `name` is the JobSet's; times are seconds since the start."""
+    """One run of a story. `name` is that of its JobSet, `started` the monotonic time of the start."""
 
     console: Console
     cluster: Cluster
@@ -123,7 +123,7 @@ class Demo:
     _rows: str = ""
 
     def say(self, text: str) -> None:
-        """Print a line of the story, with the time."""
+        """Print a line of the story, with the seconds since the start."""
         self.console.print(f"[bold cyan]{time.monotonic() - self.started:5.1f} s[/]  {text}", highlight=False)
 
     def jobset(self) -> Status:
@@ -132,50 +132,50 @@ class Demo:
         return answer
 
     def pods(self, **labels: str) -> list[str]:
-        """Names of the set's running pods."""
-        chosen = {"jobset.sigs.k8s.io/jobset-name": self.name, **labels}
-        selector = ",".join(f"{key}={value}" for key, value in chosen.items())
+        """Return the names of the JobSet's running pods that have these labels."""
+        all_labels = {"jobset.sigs.k8s.io/jobset-name": self.name, **labels}
+        selector = ",".join(f"{key}={value}" for key, value in all_labels.items())
         fields = "--field-selector=status.phase=Running"
         return kubectl(self.cluster, "get", "pods", "-l", selector, fields, "-o", "name").stdout.split()
 
     def end(self, pods: list[str], code: int) -> None:
-        """Make fake pods end with an exit code."""
+        """Make fake pods end with this exit code."""
         kubectl(self.cluster, "annotate", "--overwrite", *pods, f"{EXIT_CODE}={code}")
 
-    def watch_until(self, reached: Callable[[Status], bool], expectation: str) -> None:
-        """Show the table until a state is reached."""
+    def watch_until(self, is_expected: Callable[[Status], bool], expectation: str) -> None:
+        """Show the counts until the status of the JobSet is as expected. Raises `LocalError` as `wait_until` does."""
         with self._live() as show:
 
             def is_reached() -> bool:
                 js = self.jobset()
                 show(js)
-                return reached(js.get("status", {}))
+                return is_expected(js.get("status", {}))
 
-            until(is_reached, expectation)
+            wait_until(is_reached, expectation)
 
     @contextlib.contextmanager
     def _live(self) -> Iterator[Callable[[Status], None]]:
-        """A table that is redrawn in place on a terminal, else printed whenever it changes."""
+        """Yield a function that shows a JobSet: redraws a table on a terminal, else prints a line if it has changed."""
         if self.console.is_terminal:
             with Live(console=self.console, auto_refresh=False) as live:
-                yield lambda js: live.update(table(js), refresh=True)
+                yield lambda js: live.update(counts_table(js), refresh=True)
         else:
             yield self._print_if_changed
 
     def _print_if_changed(self, js: Status) -> None:
-        rows = plain(js)
+        rows = counts_line(js)
         if rows != self._rows:
             self._rows = rows
             self.console.print(rows, highlight=False)
 
 
-def plain(js: Status) -> str:
-    """One line: counts of each ReplicatedJob."""
+def counts_line(js: Status) -> str:
+    """Return the counts of each ReplicatedJob and the restarts, in one line."""
     status = js.get("status", {})
-    answer = {entry["name"]: entry for entry in status.get("replicatedJobsStatus", [])}
+    entries = {entry["name"]: entry for entry in status.get("replicatedJobsStatus", [])}
     counts = "   ".join(
         f"{entry['name']}: " + " ".join(f"{key} {entry[key]}" for key in ("ready", "active", "succeeded", "failed"))
-        for entry in (answer[rjob["name"]] for rjob in js["spec"]["replicatedJobs"] if rjob["name"] in answer)
+        for entry in (entries[rjob["name"]] for rjob in js["spec"]["replicatedJobs"] if rjob["name"] in entries)
     )
     stage = f"{status['currentStage']}   " if "currentStage" in status else ""
     in_place = (
@@ -184,37 +184,37 @@ def plain(js: Status) -> str:
     return f"         {stage}{counts or 'no status yet'}   restarts {status.get('restarts', 0)}{in_place}"
 
 
-def table(js: Status) -> Table:
-    """Counts of each ReplicatedJob beside what is wanted; restarts are those of the set and of single Jobs."""
+def counts_table(js: Status) -> Table:
+    """Return a table: the Jobs that each ReplicatedJob should have, their counts, and restarts of set and Jobs."""
     status = js.get("status", {})
     state = status.get("terminalState") or f"Running {status.get('currentStage', '')}".rstrip()
-    out = Table(title=f"JobSet {js['metadata']['name']}: {state}", title_justify="left")
-    out.add_column("ReplicatedJob")
+    table = Table(title=f"JobSet {js['metadata']['name']}: {state}", title_justify="left")
+    table.add_column("ReplicatedJob")
     for column in ("Jobs", "Ready", "Active", "Succeeded", "Failed", "Restarts"):
-        out.add_column(column, justify="right")
+        table.add_column(column, justify="right")
     counts = {entry["name"]: entry for entry in status.get("replicatedJobsStatus", [])}
     for rjob in js["spec"]["replicatedJobs"]:
         entry = counts.get(rjob["name"], {})
         numbers = (str(entry.get(key, 0)) for key in ("ready", "active", "succeeded", "failed"))
         restarts = status.get("restarts", 0) + sum(entry.get("jobRestarts", ()))
-        out.add_row(rjob["name"], str(rjob.get("replicas", 1)), *numbers, str(restarts))
-    return out
+        table.add_row(rjob["name"], str(rjob.get("replicas", 1)), *numbers, str(restarts))
+    return table
 
 
 def run(story: Story, *, keep: bool) -> int:
-    """The whole demo. `keep` leaves cluster and manager running."""
+    """Play a story on a new cluster; returns the exit code. `keep` leaves cluster and manager running."""
     console = Console(file=raw_stream(sys.stdout), soft_wrap=True)
     try:
         locate(Sources())
         started = time.monotonic()
         with _kept_cluster(story.spec) if keep else _temporary_cluster(story.spec) as cluster:
             demo = Demo(console, cluster, started, story.jobset)
-            demo.say(f"control plane up: {version(cluster)}, {story.nodes}")
+            demo.say(f"control plane up: {server_version(cluster)}, {story.nodes}")
             log = story.start(cluster, story)
             demo.say("manager ready: webhooks serve, caches are synced, the lease is held")
             story.play(demo)
         if keep:
-            explain_how_to_go_on(console, cluster, log, fake=story.spec.nodes.count > 0)
+            explain_how_to_go_on(console, cluster, log, has_fake_nodes=story.spec.nodes.count > 0)
         else:
             demo.say("everything is torn down. Next, keep it to run JobSets of your own: jobset demo --keep")
     except (LocalError, DevclusterError) as error:
@@ -225,7 +225,7 @@ def run(story: Story, *, keep: bool) -> int:
 
 @contextlib.contextmanager
 def _temporary_cluster(spec: ClusterSpec) -> Iterator[Cluster]:
-    """A cluster for the length of the block."""
+    """Start a cluster that is removed at the end of the block."""
     with (
         tempfile.TemporaryDirectory(prefix="jobset-demo-") as scratch,
         cluster_running(spec, state_root=Path(scratch)) as cluster,
@@ -235,7 +235,7 @@ def _temporary_cluster(spec: ClusterSpec) -> Iterator[Cluster]:
 
 @contextlib.contextmanager
 def _kept_cluster(spec: ClusterSpec) -> Iterator[Cluster]:
-    """A cluster that stays up unless the block fails."""
+    """Start a cluster that stays up unless the block fails. Raises `LocalError` if an earlier demo's is still up."""
     cluster = up(spec)
     if cluster.existed:
         raise LocalError(
@@ -251,40 +251,42 @@ def _kept_cluster(spec: ClusterSpec) -> Iterator[Cluster]:
         raise
 
 
-def jobs(status: Status, count: str) -> int:
-    """Jobs of the whole set in that state."""
+def count_jobs(status: Status, count: str) -> int:
+    """Return how many Jobs of the whole set are counted under `count`: `ready`, for example."""
     return sum(entry[count] for entry in status.get("replicatedJobsStatus", []))
 
 
-def events(cluster: Cluster) -> list[str]:
-    """Events about the JobSet, oldest first."""
+def event_lines(cluster: Cluster) -> list[str]:
+    """Return the events about JobSets as lines, oldest first."""
     answer = kubectl(cluster, "get", "events.events.k8s.io", "-o", "json", "--field-selector", "regarding.kind=JobSet")
     items = sorted(json.loads(answer.stdout)["items"], key=lambda event: str(event["eventTime"]))
     return [f"{event['type']:8}{event['reason']}: {event['note']}" for event in items]
 
 
-def version(cluster: Cluster) -> str:
-    """Version of the API server."""
+def server_version(cluster: Cluster) -> str:
+    """Return the version of the API server: `Kubernetes v1.35.0`, for example."""
     return "Kubernetes " + str(
         json.loads(kubectl(cluster, "version", "-o", "json").stdout)["serverVersion"]["gitVersion"]
     )
 
 
-def explain_how_to_go_on(console: Console, cluster: Cluster, log: str, *, fake: bool) -> None:
-    """Commands to continue with the kept cluster. `fake`: whether its nodes are."""
-    first = (
+def explain_how_to_go_on(console: Console, cluster: Cluster, log: str, *, has_fake_nodes: bool) -> None:
+    """Print commands to continue with the kept cluster."""
+    next_step = (
         "Next, run another JobSet on it:\n"
         f"  kubectl apply -f {EXAMPLES}/worker-0-decides.yaml && jobset explain worker-0-decides"
-        if fake
+        if has_fake_nodes
         else "Next, load an image of your own into its nodes:\n  jobset cluster image --help"
     )
-    end = f"  kubectl annotate pod NAME {EXIT_CODE}=1     # make a fake pod fail\n" if fake else ""
+    failure_command = (
+        f"  kubectl annotate pod NAME {EXIT_CODE}=1     # make a fake pod fail\n" if has_fake_nodes else ""
+    )
     console.print(
         f"\nThe cluster is up. Use it:\n"
         f"  export KUBECONFIG={cluster.kubeconfig}\n"
         f"  export PATH={Path(sys.executable).parent}{os.pathsep}{cluster.kubectl.parent}{os.pathsep}$PATH\n"
         f"  kubectl get jobsets\n"
-        f"{end}"
+        f"{failure_command}"
         f"  jobset ui     # JobSets on a page in the browser: http://{ADDRESS}/\n"
         f"The examples are in {EXAMPLES}\n"
         f"The log of the manager is {log}\n"
@@ -293,15 +295,15 @@ def explain_how_to_go_on(console: Console, cluster: Cluster, log: str, *, fake: 
         f"  jobset cluster status\n"
         f"Remove the cluster at the end:\n"
         f"  jobset cluster down --name {cluster.name}\n"
-        f"{first}",
+        f"{next_step}",
         highlight=False,
     )
 
 
-def until(reached: Callable[[], bool], expectation: str) -> None:
-    """Wait for a state. Raises `LocalError` with its name if it is not reached within `STEP_SECONDS`."""
+def wait_until(is_reached: Callable[[], bool], expectation: str) -> None:
+    """Wait until `is_reached` returns True. Raises `LocalError` with the expectation after `STEP_SECONDS`."""
     deadline = time.monotonic() + STEP_SECONDS
-    while not reached():
+    while not is_reached():
         if time.monotonic() > deadline:
             raise LocalError(f"waited {STEP_SECONDS} s for this, and it did not happen: {expectation}")
         time.sleep(0.2)

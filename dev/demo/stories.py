@@ -15,7 +15,7 @@ import yaml
 
 from authoring.examples import EXAMPLES
 from cli.extras import EXTRA
-from dev.demo.demo import ACCELERATOR, STEP_SECONDS, Demo, Status, Story, events, jobs, run, until
+from dev.demo.demo import ACCELERATOR, STEP_SECONDS, Demo, Status, Story, count_jobs, event_lines, run, wait_until
 from dev.local import LocalError, kubectl
 from kube.clock import now, rfc3339
 from kube.model.versions import COMPILED_RULES, parse_version
@@ -34,10 +34,12 @@ def training(demo: Demo) -> None:
     """From creation through a failure and a restart to the end; then a manifest with mistakes."""
     kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "training.yaml"))
     demo.say("applied examples/training.yaml: 1 coordinator, 2 x 4 workers, maxRestarts 3")
-    demo.watch_until(lambda status: jobs(status, "ready") == 3, "all Jobs ready")
+    demo.watch_until(lambda status: count_jobs(status, "ready") == 3, "all Jobs ready")
     demo.say("all pods run; now one worker of workers-1 fails with exit code 1")
     demo.end(demo.pods(**{RJOB: "workers"})[-1:], 1)
-    demo.watch_until(lambda status: status.get("restarts") == 1 and jobs(status, "ready") == 3, "the restarted set")
+    demo.watch_until(
+        lambda status: status.get("restarts") == 1 and count_jobs(status, "ready") == 3, "the restarted set"
+    )
     demo.say("the set has been restarted and runs again. Why? jobset explain training")
     explained = _jobset("explain", demo.name, "--kubeconfig", str(demo.cluster.kubeconfig))
     demo.console.print(explained.rstrip(), highlight=False, markup=False)
@@ -53,7 +55,7 @@ def training(demo: Demo) -> None:
 
 def fine_tuning(demo: Demo) -> None:
     """Three stages; only the second one uses accelerators."""
-    before = json.loads(kubectl(demo.cluster, "get", "--raw", f"{PODS}?limit=1").stdout)["metadata"]["resourceVersion"]
+    pods_before = json.loads(kubectl(demo.cluster, "get", "--raw", f"{PODS}?limit=1").stdout)
     kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "fine-tuning" / "jobset.yaml"))
     demo.say("applied examples/fine-tuning: initializer x 2, then trainer x 4 with 8 accelerators each, post-processor")
     demo.watch_until(_has_reached("initializer", "ready", INITIALIZERS), "both initializers run")
@@ -63,7 +65,8 @@ def fine_tuning(demo: Demo) -> None:
     demo.say("half of it does not release anything. Now the data are there, too")
     demo.end(demo.pods(**{RJOB: "initializer"}), 0)
     demo.watch_until(_has_reached("trainer", "ready", TRAINERS), "all trainers ready")
-    demo.say(f"the trainers run on 32 accelerators. {no_early_accelerators(_history(demo, before))}")
+    history = _pod_history(demo, pods_before["metadata"]["resourceVersion"])
+    demo.say(f"the trainers run on 32 accelerators. {no_early_accelerators(history)}")
     demo.end(demo.pods(**{RJOB: "trainer"}), 0)
     demo.watch_until(_has_reached("post-processor", "ready", 1), "the post-processor runs")
     demo.say("the trainers are done and their accelerators free again; the result is being exported")
@@ -79,10 +82,10 @@ def platform(demo: Demo) -> None:
     kubectl(demo.cluster, "apply", "-f", str(policy))
     demo.say(f"stored examples/platform/policy.yaml; namespace default has the labels {', '.join(TENANT)}")
     _show_refusal(demo, "kubectl apply -f examples/platform/jobset.yaml, which wants 32 GPUs", jobset)
-    _grant(demo, folder / "exception.yaml")
-    until(lambda: kubectl(demo.cluster, "apply", "-f", str(jobset), check=False).returncode == 0, "the exception")
+    _store_exception(demo, folder / "exception.yaml")
+    wait_until(lambda: kubectl(demo.cluster, "apply", "-f", str(jobset), check=False).returncode == 0, "the exception")
     demo.say("the same again: admitted, because of the exception")
-    demo.watch_until(lambda status: jobs(status, "ready") == 2, "all Jobs ready")
+    demo.watch_until(lambda status: count_jobs(status, "ready") == 2, "all Jobs ready")
     ttl = demo.jobset()["spec"]["ttlSecondsAfterFinished"]
     demo.say(f"it runs on 32 GPUs; spec.ttlSecondsAfterFinished is {ttl}, by default of the policy")
     _show_refusal(demo, "the exception has ended: the second run that it is about is refused", jobset, "final-run-2")
@@ -109,7 +112,7 @@ def play(name: str, *, keep: bool) -> int:
     return run(STORIES[name], keep=keep)
 
 
-def _grant(demo: Demo, file: Path) -> None:
+def _store_exception(demo: Demo, file: Path) -> None:
     """Store the exception of the example so that it ends soon."""
     body = yaml.safe_load(file.read_text(encoding="utf-8"))
     body["spec"]["expiresAt"] = rfc3339(now() + timedelta(seconds=EXCEPTED_SECONDS))
@@ -143,11 +146,11 @@ def _show_that_the_api_server_refuses(demo: Demo, policy: Path, jobset: Path) ->
 
 
 def _jobset(*args: str) -> str:
-    """The output of this program for these arguments."""
-    done = subprocess.run([*PROGRAM, *args], capture_output=True, text=True, check=False, timeout=STEP_SECONDS)  # noqa: S603 (ourselves)
-    if done.returncode != 0:
-        raise LocalError(f"jobset {' '.join(args)} failed:\n{done.stderr.strip()[:2000]}")
-    return done.stdout
+    """Run `jobset` with these arguments, and return its output. Raises `LocalError` if it fails."""
+    result = subprocess.run([*PROGRAM, *args], capture_output=True, text=True, check=False, timeout=STEP_SECONDS)  # noqa: S603 (ourselves)
+    if result.returncode != 0:
+        raise LocalError(f"jobset {' '.join(args)} failed:\n{result.stderr.strip()[:2000]}")
+    return result.stdout
 
 
 def _show_refusal(demo: Demo, message: str, file: Path, name: str = "", refuser: str = "The JobSet") -> None:
@@ -159,12 +162,12 @@ def _show_refusal(demo: Demo, message: str, file: Path, name: str = "", refuser:
     body["metadata"]["name"] = name or body["metadata"]["name"]
     answers: list[str] = []
 
-    def refused() -> bool:
-        tried = kubectl(demo.cluster, "create", "--dry-run=server", "-f", "-", stdin=json.dumps(body), check=False)
-        answers.append(tried.stderr)
-        return tried.returncode != 0 and POLICY in tried.stderr and refuser in tried.stderr
+    def is_refused() -> bool:
+        answer = kubectl(demo.cluster, "create", "--dry-run=server", "-f", "-", stdin=json.dumps(body), check=False)
+        answers.append(answer.stderr)
+        return answer.returncode != 0 and POLICY in answer.stderr and refuser in answer.stderr
 
-    until(refused, "the refusal")
+    wait_until(is_refused, "the refusal")
     demo.say(message)
     demo.console.print(answers[-1].rstrip(), style="yellow", highlight=False, markup=False)
 
@@ -173,43 +176,45 @@ def _show_the_end(demo: Demo) -> None:
     demo.watch_until(lambda status: status.get("terminalState") == "Completed", "Completed")
     demo.console.print(kubectl(demo.cluster, "get", "jobset").stdout.rstrip(), highlight=False)
     demo.say("Completed. What happened, as its events say:")
-    for event in events(demo.cluster):
+    for event in event_lines(demo.cluster):
         demo.console.print(f"         {event}", highlight=False)
 
 
-def _has_reached(rjob: str, count: str, wanted: int) -> Callable[[Status], bool]:
-    def reached(status: Status) -> bool:
+def _has_reached(rjob: str, count: str, number: int) -> Callable[[Status], bool]:
+    def has_number(status: Status) -> bool:
         entry = next((entry for entry in status.get("replicatedJobsStatus", ()) if entry["name"] == rjob), None)
-        return entry is not None and entry[count] == wanted
+        return entry is not None and entry[count] == number
 
-    return reached
+    return has_number
 
 
 def no_early_accelerators(history: str) -> str:
-    """Check that no pod with accelerators existed before the initializers were done; print that, or raise `LocalError`.
+    """Check that no pod with accelerators existed before the initializers had succeeded.
 
-    `history` is a watch of pods from before the JobSet was created, one change a line.
+    Returns a sentence that says so, or raises `LocalError`. `history` is a watch of pods from before the JobSet was
+    created, one change a line.
     """
-    states = _states(history)
-    done: set[str] = set()
+    states = _pod_states(history)
+    succeeded_initializers: set[str] = set()
     for pod in states:
-        if _wants_accelerators(pod) and len(done) < INITIALIZERS:
+        if _wants_accelerators(pod) and len(succeeded_initializers) < INITIALIZERS:
             raise LocalError(
-                f"pod {pod['metadata']['name']} wants accelerators and was there when {len(done)} of {INITIALIZERS}"
-                " initializers were done"
+                f"pod {pod['metadata']['name']} wants accelerators and was there when {len(succeeded_initializers)}"
+                f" of {INITIALIZERS} initializers were done"
             )
         if pod["metadata"]["labels"][RJOB] == "initializer" and pod["status"]["phase"] == "Succeeded":
-            done.add(pod["metadata"]["name"])
+            succeeded_initializers.add(pod["metadata"]["name"])
     return f"Checked in all {len(states)} changes of pods: none that wants accelerators was there before"
 
 
-def _history(demo: Demo, since: str) -> str:
-    """The changes of pods since then, one a line: no pod is missed."""
-    return kubectl(demo.cluster, "get", "--raw", f"{PODS}?watch=1&resourceVersion={since}&timeoutSeconds=1").stdout
+def _pod_history(demo: Demo, resource_version: str) -> str:
+    """Return all changes of pods since that version, one a line."""
+    path = f"{PODS}?watch=1&resourceVersion={resource_version}&timeoutSeconds=1"
+    return kubectl(demo.cluster, "get", "--raw", path).stdout
 
 
-def _states(history: str) -> list[dict[str, Any]]:
-    """Every state that a pod was in, in order."""
+def _pod_states(history: str) -> list[dict[str, Any]]:
+    """Return every state that a pod was in, oldest first. Raises `LocalError` if the history has an error."""
     changes = [json.loads(line) for line in history.splitlines()]
     if any(change["type"] == "ERROR" for change in changes):
         raise LocalError(f"the history of the pods cannot be read: {changes[-1]['object'].get('message')}")

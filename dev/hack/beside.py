@@ -1,8 +1,8 @@
-"""`make run`: says what a manager on this machine cannot do beside one that is installed, and how to take its place.
+"""Before `make run`: say what a manager on this machine cannot do beside an installed one, and how to replace that one.
 
 python -m dev.hack.beside KUBECTL...
 
-It says nothing if no other manager is in the way, or if the cluster does not answer: the manager itself says that.
+It prints nothing if there is no other manager. Nor if the cluster does not answer: the new manager reports that itself.
 """
 
 import json
@@ -46,12 +46,16 @@ class KeptManager:
 def manager_notice(
     deployment: Found, lease: Found, at: datetime, kubectl: str, kubeconfig: str, kept: KeptManager | None = None
 ) -> str:
-    """A notice before another manager starts; "" if there is none. {} stands for an object that does not exist."""
+    """Return what to know before another manager starts; "" if no manager is there.
+
+    `deployment` and `lease` are {} if they do not exist. `kubectl` is the command as text for people. `kept` is the
+    manager that the local cluster of `kubeconfig` runs.
+    """
     replicas = int((deployment.get("spec") or {}).get("replicas", 0))
     ready = int((deployment.get("status") or {}).get("readyReplicas") or 0)
-    holder = _holder(lease, at)
+    holder = _holder_sentence(lease, at)
     if not replicas:
-        return holder and f"{holder} {_local(kept) if kept else _elsewhere(lease)}"
+        return holder and f"{holder} {_text_about_kept_manager(kept) if kept else _text_about_other_holder(lease)}"
     leads = f"{holder} The one that starts now only waits." if holder else _FREE
     calls = _CALLED if ready else _NOT_ANSWERED
     flag = f" --kubeconfig={kubeconfig}" if kubeconfig else ""
@@ -75,7 +79,7 @@ _NOT_ANSWERED = (
 )
 
 
-def _local(kept: KeptManager) -> str:
+def _text_about_kept_manager(kept: KeptManager) -> str:
     return (
         f"It is the manager of the local cluster {kept.name}, which starts it again whenever it ends. The one that"
         " starts now only waits, and its webhooks are not called.\n"
@@ -86,7 +90,7 @@ def _local(kept: KeptManager) -> str:
     )
 
 
-def _elsewhere(lease: Found) -> str:
+def _text_about_other_holder(lease: Found) -> str:
     host = str(lease["spec"]["holderIdentity"]).partition("_")[0]
     location = "on this machine" if host == socket.gethostname() else f"on the machine, or in the pod, {host}"
     return (
@@ -98,21 +102,21 @@ def _elsewhere(lease: Found) -> str:
 
 
 def _kept_manager(kubeconfig: str) -> KeptManager | None:
-    """The manager that runs with the local cluster of this kubeconfig; None if there is none."""
+    """Return the manager that the local cluster of this kubeconfig runs; None if there is none."""
     root = Path(kubeconfig).absolute().parent
     try:
-        found = cluster.get(root.name, state_root=root.parent)
+        local_cluster = cluster.get(root.name, state_root=root.parent)
     except DevclusterError:
         return None
-    process = found.kept_process(MANAGER_PROCESS).get("process")
+    process = local_cluster.kept_process(MANAGER_PROCESS).get("process")
     if not process:
         return None
     elsewhere = "" if root.parent == default_state_root() else f" --state-dir {shlex.quote(str(root.parent))}"
     return KeptManager(root.name, process, f"--name {root.name}{elsewhere}")
 
 
-def _holder(lease: Found, at: datetime) -> str:
-    """The holder of the lease; "" if it is not held, or was not renewed in time."""
+def _holder_sentence(lease: Found, at: datetime) -> str:
+    """Return a sentence about the holder of the lease; "" if it is not held, or was not renewed in time."""
     spec = lease.get("spec") or {}
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
     if not (holder and renewed):
@@ -123,20 +127,20 @@ def _holder(lease: Found, at: datetime) -> str:
     return f"{holder} holds the lease ({NAMESPACE}/{LEASE.partition('/')[2]}), renewed {max(age, 0):.0f} s ago."
 
 
-def _get(kubectl: Sequence[str], name: str) -> Found:
+def _get_object(kubectl: Sequence[str], name: str) -> Found:
     command = [*kubectl, "-n", NAMESPACE, "get", name, "--ignore-not-found", "--request-timeout=10s", "-o", "json"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (kubectl)
-    found: Found = json.loads(answer.stdout) if answer.returncode == 0 and answer.stdout else {}
-    return found
+    body: Found = json.loads(answer.stdout) if answer.returncode == 0 and answer.stdout else {}
+    return body
 
 
 def main(kubectl: Sequence[str]) -> None:
     """Ask the cluster, and print the notice."""
     kubeconfig = os.environ.get("KUBECONFIG", "")
-    found = _get(kubectl, MANAGER), _get(kubectl, LEASE)
+    objects = _get_object(kubectl, MANAGER), _get_object(kubectl, LEASE)
     sys.stderr.write(
         manager_notice(
-            *found, now(), shlex.join(kubectl), kubeconfig, _kept_manager(kubeconfig) if kubeconfig else None
+            *objects, now(), shlex.join(kubectl), kubeconfig, _kept_manager(kubeconfig) if kubeconfig else None
         )
     )
 

@@ -33,82 +33,87 @@ _SCALARS = {"string": "str", "integer": "StrictInt", "boolean": "StrictBool"}
 Schema = Mapping[str, Any]
 
 
-def models() -> str:
-    """The module."""
+def models_module() -> str:
+    """Return the text of the module."""
     root = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     texts: dict[str, str] = {}
-    _add(texts, root, mi.type_info(JobSet), "")
-    return "\n\n".join([_HEAD, *(f"{text}\n" for text in texts.values()), _all_names(root)]).rstrip("\n") + "\n"
+    _add_class(texts, root, mi.type_info(JobSet), "")
+    return "\n\n".join([_HEAD, *(f"{text}\n" for text in texts.values()), _names_module_part(root)]).rstrip("\n") + "\n"
 
 
-def _all_names(root: Schema) -> str:
-    """The names of all fields, to find the one that was meant by another."""
-    lines = textwrap.wrap(" ".join(sorted(set(_names(root)))), _WIDTH, break_on_hyphens=False)
-    lines_out = ['_NAMES = """', *lines, '"""', "FIELDS = frozenset(_NAMES.split())"]
-    return "\n".join([*lines_out, '"""Names of the fields that a JobSet may have anywhere, in its templates too."""'])
+def _names_module_part(root: Schema) -> str:
+    """Return the statement with the names of all fields. The client suggests one of them for a misspelt name."""
+    lines = textwrap.wrap(" ".join(sorted(set(_field_names(root)))), _WIDTH, break_on_hyphens=False)
+    statement_lines = ['_NAMES = """', *lines, '"""', "FIELDS = frozenset(_NAMES.split())"]
+    return "\n".join(
+        [*statement_lines, '"""Names of the fields that a JobSet may have anywhere, in its templates too."""']
+    )
 
 
-def _names(schema: Schema) -> Iterator[str]:
+def _field_names(schema: Schema) -> Iterator[str]:
     for name, field in schema.get("properties", {}).items():
         yield name
-        yield from _names(field)
+        yield from _field_names(field)
     for inner in (schema.get("items"), schema.get("additionalProperties")):
         if isinstance(inner, Mapping):
-            yield from _names(inner)
+            yield from _field_names(inner)
 
 
-def _add(texts: dict[str, str], schema: Schema, node: mi.Type, path: str) -> str:
-    """Add the class of an object, those of its fields first. Gives its name; empty for one that has no record."""
-    node = _bare(node)
+def _add_class(texts: dict[str, str], schema: Schema, node: mi.Type, path: str) -> str:
+    """Add the text of an object's class to `texts`, after those of its fields. `node` is the type of its record.
+
+    Returns the name of the class; "" for an object without a record.
+    """
+    node = _without_none(node)
     if not isinstance(node, mi.StructType):
         return ""
     name = node.cls.__name__
     if node.cls is ObjectMeta or name in texts:
         return name
-    inner = {field.encode_name: field.type for field in node.fields}
+    types_by_name = {field.encode_name: field.type for field in node.fields}
     lines: list[str] = []
     for key, field in schema.get("properties", {}).items():
         field_path = f"{path}.{key}".removeprefix(".")
-        kind = _type(texts, field, inner.get(key), field_path)
-        needed = key in schema.get("required", ()) and "default" not in field and field_path not in FILLED_IN
-        lines += _field(key, kind, field, required=needed and not path.startswith("status"))
+        kind = _type_text(texts, field, types_by_name.get(key), field_path)
+        is_required = key in schema.get("required", ()) and "default" not in field and field_path not in FILLED_IN
+        lines += _field_lines(key, kind, field, required=is_required and not path.startswith("status"))
     base = "Resource" if node.cls is JobSet else "Model"
     text = [f"    {line}".rstrip() for line in inspect.cleandoc(f'"""{node.cls.__doc__}"""').splitlines()]
     texts[name] = "\n".join([f"class {name}({base}):", *text, *([""] if lines else []), *lines]).rstrip()
     return name
 
 
-def _type(texts: dict[str, str], schema: Schema, node: mi.Type | None, path: str) -> str:
+def _type_text(texts: dict[str, str], schema: Schema, node: mi.Type | None, path: str) -> str:
     if "anyOf" in schema:
         return "StrictInt | str"
     if schema["type"] == "array":
-        inner = _bare(node) if node is not None else None
+        inner = _without_none(node) if node is not None else None
         item_type = inner.item_type if isinstance(inner, mi.VarTupleType) else None
-        return f"list[{_type(texts, schema['items'], item_type, path)}]"
+        return f"list[{_type_text(texts, schema['items'], item_type, path)}]"
     if schema["type"] == "object":
-        named = _add(texts, schema, node, path) if node is not None else ""
-        return named or ("Template" if "properties" in schema else "dict[str, Any]")
+        class_name = _add_class(texts, schema, node, path) if node is not None else ""
+        return class_name or ("Template" if "properties" in schema else "dict[str, Any]")
     return _SCALARS[schema["type"]]
 
 
-def _bare(node: mi.Type) -> mi.Type:
-    """The type without annotations and without None."""
+def _without_none(node: mi.Type) -> mi.Type:
+    """Return the type without annotations and without None."""
     if isinstance(node, mi.Metadata):
-        return _bare(node.type)
+        return _without_none(node.type)
     if isinstance(node, mi.UnionType):
-        real = [member for member in node.types if not isinstance(member, mi.NoneType)]
-        return _bare(real[0]) if len(real) == 1 else node
+        members = [member for member in node.types if not isinstance(member, mi.NoneType)]
+        return _without_none(members[0]) if len(members) == 1 else node
     return node
 
 
-def _field(key: str, kind: str, schema: Schema, *, required: bool) -> Iterator[str]:
+def _field_lines(key: str, kind: str, schema: Schema, *, required: bool) -> Iterator[str]:
     name = _attribute(key)
-    extra = "" if to_camel(name) == key else f'validation_alias="{key}", serialization_alias="{key}"'
-    if extra and (required or kind.startswith("list[")):
+    alias_arguments = "" if to_camel(name) == key else f'validation_alias="{key}", serialization_alias="{key}"'
+    if alias_arguments and (required or kind.startswith("list[")):
         raise NotImplementedError(f"{key}: write what a required field, or a list, of such a name looks like")
-    fixed = {"apiVersion": keys.API_VERSION, "kind": keys.KIND}.get(key)
-    if fixed:
-        yield f'    {name}: str = "{fixed}"'
+    constant = {"apiVersion": keys.API_VERSION, "kind": keys.KIND}.get(key)
+    if constant:
+        yield f'    {name}: str = "{constant}"'
     elif key in {"metadata", "spec", "status"} and kind[0].isupper():
         yield f"    {name}: {kind} = Field(default_factory={kind})"
     elif required:
@@ -116,23 +121,25 @@ def _field(key: str, kind: str, schema: Schema, *, required: bool) -> Iterator[s
     elif kind.startswith("list["):
         yield f"    {name}: {kind} = Field(default_factory=list)"
     else:
-        yield f"    {name}: {kind} | None = " + (f"Field(\n        default=None, {extra}\n    )" if extra else "None")
+        yield f"    {name}: {kind} | None = " + (
+            f"Field(\n        default=None, {alias_arguments}\n    )" if alias_arguments else "None"
+        )
     if description := schema.get("description"):
-        yield from _doc(description + _values(schema))
+        yield from _docstring_lines(description + _unnamed_values(schema))
 
 
 def _attribute(key: str) -> str:
-    """`enable_dns_hostnames` for `enableDNSHostnames`."""
+    """Return the name of the attribute: `enable_dns_hostnames` for `enableDNSHostnames`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", key).lower()
 
 
-def _values(schema: Schema) -> str:
-    """The values that the description does not name."""
+def _unnamed_values(schema: Schema) -> str:
+    """Return a sentence with all values of a field if its description leaves any out, else ""."""
     unnamed = [value for value in schema.get("enum", ()) if value not in schema["description"]]
     return f" One of {', '.join(schema['enum'])}." if unnamed else ""
 
 
-def _doc(text: str) -> list[str]:
+def _docstring_lines(text: str) -> list[str]:
     text = " ".join(text.split())
     if len(text) + 10 <= _WIDTH:
         return [f'    """{text}"""']
@@ -145,4 +152,4 @@ def _doc(text: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(generated.main({FILE: models}))
+    sys.exit(generated.main({FILE: models_module}))

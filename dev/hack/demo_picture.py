@@ -1,4 +1,4 @@
-"""The moving picture of README.md, docs/images/demo.svg, made from docs/images/demo.cast, a record of `make demo`.
+"""Make the moving picture of README.md, docs/images/demo.svg, from docs/images/demo.cast, a record of `make demo`.
 
 The record is an asciinema cast (version 2): `asciinema play docs/images/demo.cast` shows it in a terminal. The picture
 is an SVG that moves by CSS alone: no script, nothing that is loaded. `--record` plays the demo and writes both.
@@ -54,38 +54,40 @@ class Line:
 
 
 def lines(cast: str) -> list[Line]:
-    """The lines of a cast without counters, and with long pauses cut. A line that is too long is cut, too."""
-    found, before, at = [Line("$ make demo", 0.0)], 0.0, 0.0
+    """Return the lines of a cast without those of counters. Long pauses are shortened, and so are long lines."""
+    picture_lines, last_moment, at = [Line("$ make demo", 0.0)], 0.0, 0.0
     for row in cast.splitlines()[1:]:
         moment, _, text = json.loads(row)
         if _COUNTERS.match(text):
             continue
-        at += min(moment - before, LONGEST_PAUSE)
-        before = moment
-        found += [Line(_cut(part), at) for part in text.splitlines()]
-    return found
+        at += min(moment - last_moment, LONGEST_PAUSE)
+        last_moment = moment
+        picture_lines += [Line(_cut(part), at) for part in text.splitlines()]
+    return picture_lines
 
 
 def _cut(text: str) -> str:
-    """A text without its middle if it is too long: a finding begins with its position and ends with its fix."""
+    """Leave out the middle of a long text: a finding begins with its position and ends with its fix."""
     half = COLUMNS // 2 - 2
     return text if len(text) <= COLUMNS else f"{text[:half]} … {text[-half:]}"
 
 
-def svg(shown: list[Line]) -> str:
-    """The picture."""
-    length = shown[-1].at + LAST
-    moments = sorted({line.at for line in shown if line.at})
+def svg(picture_lines: list[Line]) -> str:
+    """Return the picture as SVG."""
+    length = picture_lines[-1].at + LAST
+    moments = sorted({line.at for line in picture_lines if line.at})
     rules = [
-        f"@keyframes a{number} {{ 0% {{ opacity: 0 }} {_share(at, length)} {{ opacity: 1 }} }}"
+        f"@keyframes a{number} {{ 0% {{ opacity: 0 }} {_percentage(at, length)} {{ opacity: 1 }} }}"
         for number, at in enumerate(moments)
     ]
     steps = dict.fromkeys(moments, 0)
-    for number, line in enumerate(shown):
+    for number, line in enumerate(picture_lines):
         if line.at:
             steps[line.at] = max(0, number + 1 - ROWS)
-    scrolled = "".join(f" {_share(at, length)} {{ transform: {_up(rows)} }}" for at, rows in steps.items() if rows)
-    rules.append(f"@keyframes scroll {{ 0% {{ transform: {_up(0)} }}{scrolled} }}")
+    scrolled = "".join(
+        f" {_percentage(at, length)} {{ transform: {_scroll_transform(rows)} }}" for at, rows in steps.items() if rows
+    )
+    rules.append(f"@keyframes scroll {{ 0% {{ transform: {_scroll_transform(0)} }}{scrolled} }}")
     width, height = round(COLUMNS * _CELL), ROWS * _LINE
     head = _HEAD.format(
         width=width + 2 * _EDGE,
@@ -95,29 +97,29 @@ def svg(shown: list[Line]) -> str:
         edge=_EDGE,
         length=length,
         rules="".join(f"{rule}\n" for rule in rules),
-        end=_up(max(0, len(shown) - ROWS)),
+        end=_scroll_transform(max(0, len(picture_lines) - ROWS)),
     )
     body = "".join(
-        f'<text{_appears(moments, line)} y="{number * _LINE + 13}">{_colour_line(line.text)}</text>\n'
-        for number, line in enumerate(shown)
+        f'<text{_animation_style(moments, line)} y="{number * _LINE + 13}">{_colour_line(line.text)}</text>\n'
+        for number, line in enumerate(picture_lines)
     )
     return f"{head}{body}</g>\n</svg>\n</svg>\n"
 
 
-def _appears(moments: list[float], line: Line) -> str:
+def _animation_style(moments: list[float], line: Line) -> str:
     return f' style="animation-name: a{moments.index(line.at)}"' if line.at else ""
 
 
-def _share(at: float, length: float) -> str:
+def _percentage(at: float, length: float) -> str:
     return f"{100 * at / length:.2f}%"
 
 
-def _up(rows: int) -> str:
+def _scroll_transform(rows: int) -> str:
     return f"translateY({-rows * _LINE}px)"
 
 
 def _colour_line(text: str) -> str:
-    """The text with its time, a command or a fault in another colour."""
+    """Return the text as SVG, with its time, a command or a fault in another colour."""
     escaped = html.escape(text, quote=False)
     if text.startswith("$ "):
         return f'<tspan class="call">{escaped}</tspan>'
@@ -132,7 +134,7 @@ def _is_number(text: str) -> bool:
 
 
 def _demo_lines() -> Iterator[tuple[float, str]]:
-    """The lines of a demo, each with the seconds since its start."""
+    """Play the demo, and yield its lines, each with the seconds since its start."""
     command = [sys.executable, "-u", "-m", "cli", "demo"]
     began = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:  # noqa: S603 (ourselves)
@@ -142,15 +144,15 @@ def _demo_lines() -> Iterator[tuple[float, str]]:
         raise SystemExit("the demo failed")
 
 
-def cast_of(played: Iterable[tuple[float, str]]) -> str:
-    """A cast of these lines."""
+def cast_of(timed_lines: Iterable[tuple[float, str]]) -> str:
+    """Return a cast of these lines, each with its seconds."""
     head = {"version": 2, "width": COLUMNS, "height": ROWS, "title": "make demo"}
-    rows = [json.dumps(head), *(json.dumps([round(at, 2), "o", f"{line.rstrip()}\r\n"]) for at, line in played)]
+    rows = [json.dumps(head), *(json.dumps([round(at, 2), "o", f"{line.rstrip()}\r\n"]) for at, line in timed_lines)]
     return "".join(f"{row}\n" for row in rows)
 
 
 def main() -> int:
-    """Entry point; the exit status."""
+    """Run the command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m dev.hack.demo_picture", description=f"Make {PICTURE.name}.")
     parser.add_argument("--record", action="store_true", help="play the demo, and write what it prints into the record")
     if parser.parse_args().record:

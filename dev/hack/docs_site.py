@@ -1,6 +1,6 @@
-"""`python -m dev.hack.docs_site`: the documentation as a site with search, in build/site.
+"""`python -m dev.hack.docs_site`: make the documentation a site with search, in build/site.
 
-The pages are where the code is, and link to each other and to examples, so they are copied in the same layout. Zensical
+The pages lie beside the code, and link to each other and to examples, so they are copied in the same layout. Zensical
 makes the site, and refuses links that lead nowhere. A folder of examples gets a page that shows its files.
 """
 
@@ -37,12 +37,12 @@ class SiteError(Exception):
 
 def pages(root: Path = ROOT) -> list[str]:
     """All pages of the repository, as paths from its root."""
-    found = (path.relative_to(root) for path in root.rglob("*.md"))
-    return sorted(str(path) for path in found if not any(part in NOT_SHOWN or part[0] == "." for part in path.parts))
+    paths = (path.relative_to(root) for path in root.rglob("*.md"))
+    return sorted(str(path) for path in paths if not any(part in NOT_SHOWN or part[0] == "." for part in path.parts))
 
 
 def named_pages(nav: Any) -> Iterator[str]:
-    """The pages in a part of `nav`."""
+    """Yield the pages that a part of `nav` names."""
     match nav:
         case str():
             yield nav
@@ -54,8 +54,8 @@ def named_pages(nav: Any) -> Iterator[str]:
                 yield from named_pages(part)
 
 
-def copy(target: Path, root: Path = ROOT) -> list[str]:
-    """Copy the files of the site; returns the pages."""
+def copy_files(target: Path, root: Path = ROOT) -> list[str]:
+    """Copy the files of the site to `target`; returns the paths of the pages."""
     shutil.rmtree(target, ignore_errors=True)
     for name in COPIED_FOLDERS:
         shutil.copytree(root / name, target / name)
@@ -66,13 +66,13 @@ def copy(target: Path, root: Path = ROOT) -> list[str]:
     folders = [target / "examples", *(path for path in (target / "examples").rglob("*") if path.is_dir())]
     for folder in folders:
         if not (folder / "README.md").exists():
-            (folder / "index.md").write_text(_listing(folder, target), encoding="utf-8")
+            (folder / "index.md").write_text(_folder_page(folder, target), encoding="utf-8")
             page_paths.append(str((folder / "index.md").relative_to(target)))
     return page_paths
 
 
-def _listing(folder: Path, root: Path) -> str:
-    """A page with the files of a folder, and links to the folders in it."""
+def _folder_page(folder: Path, root: Path) -> str:
+    """Return a page that shows the files of a folder, and links to the folders in it."""
     lines = [f"# {folder.relative_to(root)}", ""]
     for path in sorted(folder.iterdir()):
         if path.is_dir():
@@ -83,32 +83,35 @@ def _listing(folder: Path, root: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def site_config(shown: list[str]) -> dict[str, Any]:
-    """The configuration, with a place for each page of a rule. Raises `SiteError` for pages without a place."""
+def site_config(page_paths: list[str]) -> dict[str, Any]:
+    """Return the configuration, with the pages of all rules added to `nav`.
+
+    Raises `SiteError` for pages that `nav` does not name, and for names in it without a page.
+    """
     config: dict[str, Any] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     placed = set(named_pages(config["nav"]))
     # A rule of a policy is a page that is generated with the rule.
-    rules = [name for name in shown if name.startswith("docs/policy/") and name not in placed]
+    rules = [name for name in page_paths if name.startswith("docs/policy/") and name not in placed]
     policies = next(part["Set policies"] for part in config["nav"] if "Set policies" in part)
     policies += [{"Each rule": rules}]
-    placed |= {*rules, *(name for name in shown if name.startswith("examples/"))}
-    if missing := sorted(set(shown) - placed):
+    placed |= {*rules, *(name for name in page_paths if name.startswith("examples/"))}
+    if missing := sorted(set(page_paths) - placed):
         raise SiteError(f"pages without a place: add them to nav in dev/hack/site.yml: {', '.join(missing)}")
-    if missing_pages := sorted(placed - set(shown)):
+    if missing_pages := sorted(placed - set(page_paths)):
         raise SiteError(f"nav in dev/hack/site.yml names pages that are not there: {', '.join(missing_pages)}")
     return config
 
 
 def repository() -> str:
-    """Address of the repository where a workflow of a code host makes the site, else empty."""
+    """Return the address of the repository if a workflow of a code host makes the site, else ""."""
     host, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
     return f"{host}/{name}" if host and name else ""
 
 
 def build(folder: Path = ROOT / "build") -> Path:
-    """Make the site in a folder; gives its first page. Raises `SiteError`, for a dead link too."""
+    """Make the site in a folder; returns its first page. Raises `SiteError`, for a dead link too."""
     source = folder / "site-source"
-    config = site_config(copy(source)) | {"docs_dir": "site-source", "site_dir": "site"}
+    config = site_config(copy_files(source)) | {"docs_dir": "site-source", "site_dir": "site"}
     config["theme"]["custom_dir"] = str(OVERRIDES)
     config["extra"] = {"release": version.current_version(), "repository": repository()}
     shutil.copyfile(OVERRIDES / STYLE, source / STYLE)
@@ -117,15 +120,15 @@ def build(folder: Path = ROOT / "build") -> Path:
     file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     program = str(Path(sys.executable).with_name("zensical"))
     command = [program, "build", "--strict", "--clean", "-f", str(file)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 (a dependency of ours)
-    if done.returncode:
-        output = _COLOUR.sub("", f"{done.stdout}{done.stderr}")
+    result = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 (a dependency of ours)
+    if result.returncode:
+        output = _COLOUR.sub("", f"{result.stdout}{result.stderr}")
         raise SiteError(output.partition("Traceback")[0].strip() or output)
     return folder / "site" / "index.html"
 
 
 def main() -> int:
-    """The command; gives the exit code."""
+    """Run the command; returns the exit code."""
     argparse.ArgumentParser(prog="python -m dev.hack.docs_site", description=__doc__).parse_args()
     try:
         first = build()

@@ -22,8 +22,11 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
 
 
-def stage(dockerfile: str, arguments: dict[str, str]) -> Object:
-    """The last stage as the `config` of an image. `arguments` are those of the build: `VERSION`, for example."""
+def config_of_last_stage(dockerfile: str, arguments: dict[str, str]) -> Object:
+    """Return the `config` of an image that the last stage describes.
+
+    `arguments` are those of the build: `VERSION`, for example.
+    """
     parser = DockerfileParser(fileobj=io.BytesIO(dockerfile.encode()), build_args=arguments)
     config: dict[str, str] = {}
     for line in parser.structure:
@@ -45,7 +48,7 @@ def cut_after(dockerfile: str, target: str) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Entry point; the exit status."""
+    """Run the command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m dev.hack.image_layout", description="Write an OCI image layout.")
     parser.add_argument("root", type=Path, help="folder with the files of the image")
     parser.add_argument("layout", type=Path, help="folder to write; empty or absent")
@@ -59,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
         "CREATED": time_text(epoch),
         "SOURCE": os.environ.get("SOURCE", ""),
     }
-    config = stage(cut_after(DOCKERFILE.read_text(encoding="utf-8"), options.target), arguments)
+    config = config_of_last_stage(cut_after(DOCKERFILE.read_text(encoding="utf-8"), options.target), arguments)
     image = Image("docker/rootfs.sh image", {"org.opencontainers.image.ref.name": f"v{version}"}, epoch)
     digest = ImageLayout(options.layout).write(options.root, config, image)
     sys.stdout.write(f"{options.layout}: image {digest}\n")

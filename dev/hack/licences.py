@@ -24,17 +24,17 @@ LONGEST_NAME = 60
 
 
 def required_distributions(requirements: Iterable[str]) -> set[str]:
-    """Names of the distributions that these requirements install, on this system and Python."""
+    """Return the names of all distributions that these requirements install, on this system and Python."""
     waiting = [Requirement(text) for text in requirements]
-    seen: set[tuple[str, frozenset[str]]] = set()
+    visited: set[tuple[str, frozenset[str]]] = set()
     while waiting:
-        wanted = waiting.pop()
-        name, extras = canonicalize_name(wanted.name), frozenset(wanted.extras)
-        if (name, extras) not in seen:
-            seen.add((name, extras))
+        requirement = waiting.pop()
+        name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
+        if (name, extras) not in visited:
+            visited.add((name, extras))
             inner = (Requirement(text) for text in distribution(name).requires or ())
-            waiting += [requirement for requirement in inner if _applies(requirement, extras)]
-    return {name for name, _ in seen}
+            waiting += [dependency for dependency in inner if _applies(dependency, extras)]
+    return {name for name, _ in visited}
 
 
 def _applies(requirement: Requirement, extras: frozenset[str]) -> bool:
@@ -42,7 +42,7 @@ def _applies(requirement: Requirement, extras: frozenset[str]) -> bool:
 
 
 def licence(name: str) -> str:
-    """The licence as the distribution declares it."""
+    """Return the licence that a distribution declares: an expression, or its classifiers; "unknown" without any."""
     metadata = distribution(name).metadata
     for text in metadata.get_all("License-Expression") or metadata.get_all("License") or ():
         if text and len(text) <= LONGEST_NAME:
@@ -53,24 +53,24 @@ def licence(name: str) -> str:
     return ", ".join(classifiers) or "unknown"
 
 
-def table(names: Iterable[str]) -> str:
-    """Names and licences in Markdown."""
+def licence_table(names: Iterable[str]) -> str:
+    """Return names and licences as a table in Markdown."""
     rows = "".join(f"| {name} | {licence(name)} |\n" for name in sorted(names))
     return f"| Distribution | Licence |\n|---|---|\n{rows}"
 
 
-def run_time() -> set[str]:
-    """The distributions in the image: dependencies and extras."""
+def image_distributions() -> set[str]:
+    """Return the names of the distributions in the image: dependencies and extras."""
     return required_distributions(
         PROJECT["project"]["dependencies"] + [text for extra in EXTRAS.values() for text in extra]
     )
 
 
 def page() -> str:
-    """The page, generated."""
-    development = required_distributions(PROJECT["dependency-groups"]["dev"]) - run_time()
-    head = f"{generated.beginning('reference/licences.md')}\n\n{table(run_time())}"
-    return f"{head}\n## For development only\n\nNothing of these is in the image.\n\n{table(development)}"
+    """Return the page as Markdown."""
+    development = required_distributions(PROJECT["dependency-groups"]["dev"]) - image_distributions()
+    head = f"{generated.beginning('reference/licences.md')}\n\n{licence_table(image_distributions())}"
+    return f"{head}\n## For development only\n\nNothing of these is in the image.\n\n{licence_table(development)}"
 
 
 if __name__ == "__main__":

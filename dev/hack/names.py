@@ -41,7 +41,7 @@ def is_participle(name: str) -> bool:
 
 
 def vague_names(tree: ast.AST) -> Iterator[tuple[str, str, int]]:
-    """Kind, name and line of each."""
+    """Yield the kind, the name and the line of each vague name."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -77,16 +77,16 @@ def program_files() -> list[Path]:
 
 
 def main() -> int:
-    """Entry point. Returns the exit code."""
+    """Run the command; returns the exit code."""
     names_by_kind: dict[str, list[str]] = {kind: [] for kind in LIMITS}
     for file in program_files():
         for kind, name, line in vague_names(ast.parse(file.read_text(encoding="utf-8"))):
             if kind != "place" or not any(part in file.stem for part in FILES_OF_PLACES):
                 names_by_kind[kind].append(f"{file.relative_to(ROOT)}:{line}: {name}")
-    too_many = {kind: found for kind, found in names_by_kind.items() if len(found) > LIMITS[kind]}
-    for kind, found in too_many.items():
-        sentence = f"{len(found)} names of the kind {kind}, and at most {LIMITS[kind]} may be: rename some"
-        print(*found, sentence, sep="\n")  # noqa: T201
+    too_many = {kind: names for kind, names in names_by_kind.items() if len(names) > LIMITS[kind]}
+    for kind, names in too_many.items():
+        sentence = f"{len(names)} names of the kind {kind}, and at most {LIMITS[kind]} may be: rename some"
+        print(*names, sentence, sep="\n")  # noqa: T201
     return 1 if too_many else 0
 
 

@@ -1,6 +1,6 @@
 """`python -m dev.hack.node_images`: make the images for tests on real nodes, and print their names and layouts.
 
-The layouts are in the cache; one is made again when what it is made from has changed. Needs Debian and root.
+The layouts are kept in the cache. A layout is made again when its sources have changed. Needs Debian and root.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from dev.cluster.assets import alone, default_cache_root
+from dev.cluster.assets import default_cache_root, exclusive_lock
 from dev.cluster.errors import DevclusterError
 from dev.cluster.progress import step
 from dev.cluster.real.debian import unpack_packages
@@ -22,7 +22,8 @@ from manifests.naming import IMAGE, IMAGE_TAG
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
 PYTHON = "python:3.13-slim"
-"""The name by which the examples know an image with Python: here it has that of the machine's Debian."""
+"""The name of an image with Python in the examples. The image that is made here has the Python of this machine's
+Debian."""
 AGENT = f"jobset-in-place-restart-agent:{IMAGE_TAG}"
 PACKAGES = ("python3", "python-is-python3", "coreutils", "dash")
 USERS = "root:x:0:0::/root:/bin/sh\nnonroot:x:65532:65532::/tmp:/bin/sh\n"
@@ -34,25 +35,25 @@ BUILDERS = (
     "dev/hack/node_images.py",
 )
 NEWEST = 3
-"""How many versions of an image the cache keeps: checkouts with other sources use it, too."""
+"""How many versions of an image the cache keeps, because checkouts with other sources use the same cache."""
 
 
 def locate_images(cache_root: Path | None = None) -> dict[str, Path]:
-    """The layout of each image, by the name that pods have for it. Missing images are made: a minute on 2 cores."""
+    """Return the layout of each image, by the name that pods use. Makes missing images: a minute on 2 cores."""
     root = (cache_root or default_cache_root()) / "images"
     root.mkdir(parents=True, exist_ok=True)
     # The sources of the manager's image are its build context.
     context = (DOCKER / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
     manager_sources = [line[1:] for line in context if line.startswith("!")]
-    with alone(root / "lock"):
-        bases = _locate(root, "bases", (*BUILDERS, "agent"), _make_bases)
-        manager = _locate(root, "manager", (*BUILDERS, *manager_sources), _make_manager)
+    with exclusive_lock(root / "lock"):
+        bases = _locate_version(root, "bases", (*BUILDERS, "agent"), _make_bases)
+        manager = _locate_version(root, "manager", (*BUILDERS, *manager_sources), _make_manager)
     return {PYTHON: bases / "python", AGENT: bases / "agent", IMAGE: manager / "oci"}
 
 
-def _locate(root: Path, name: str, sources: Sequence[str], make: Callable[[Path], None]) -> Path:
-    """The folder of this version: complete or absent."""
-    folder = root / f"{name}-{digest(sources)}"
+def _locate_version(root: Path, name: str, sources: Sequence[str], make: Callable[[Path], None]) -> Path:
+    """Return the folder for the current sources. Makes it with `make` if it is missing, and removes old versions."""
+    folder = root / f"{name}-{digest_of_sources(sources)}"
     if not folder.exists():
         scratch = root / f"{name}.tmp"
         shutil.rmtree(scratch, ignore_errors=True)
@@ -62,18 +63,18 @@ def _locate(root: Path, name: str, sources: Sequence[str], make: Callable[[Path]
         shutil.rmtree(scratch / "root")
         scratch.rename(folder)
     folder.touch()
-    for old in sorted(root.glob(f"{name}-*"), key=lambda path: path.stat().st_mtime, reverse=True)[NEWEST:]:
-        shutil.rmtree(old)
+    for old_folder in sorted(root.glob(f"{name}-*"), key=lambda path: path.stat().st_mtime, reverse=True)[NEWEST:]:
+        shutil.rmtree(old_folder)
     return folder
 
 
-def digest(sources: Sequence[str]) -> str:
-    """A digest of the source files and of the Python that makes images."""
-    found = hashlib.sha256(sys.version.encode())
+def digest_of_sources(sources: Sequence[str]) -> str:
+    """Return a digest of the source files and of this Python's version."""
+    hasher = hashlib.sha256(sys.version.encode())
     for path in sorted({path for source in sources for path in _files(ROOT / source)}):
-        found.update(f"{path.relative_to(ROOT)}\n".encode())
-        found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+        hasher.update(f"{path.relative_to(ROOT)}\n".encode())
+        hasher.update(path.read_bytes())
+    return hasher.hexdigest()[:16]
 
 
 def _files(source: Path) -> Iterator[Path]:
@@ -85,7 +86,7 @@ def _files(source: Path) -> Iterator[Path]:
 
 
 def _make_bases(folder: Path) -> None:
-    """Python, and the agent in it, as docker/Dockerfile puts it into an image with Python."""
+    """Make two layouts in `folder`: Python, and Python with the agent as docker/Dockerfile adds it."""
     root = folder / "root"
     unpack_python(root)
     ImageLayout(folder / "python").write(root, CONFIG, Image("dev.hack.node_images"))
@@ -94,7 +95,7 @@ def _make_bases(folder: Path) -> None:
 
 
 def unpack_python(root: Path, *packages: str) -> None:
-    """Fill `root` with Python, a shell and further packages of the distribution, as an image has them."""
+    """Fill `root` with the files of an image: Python, a shell and further packages of the distribution."""
     unpack_packages((*PACKAGES, *packages), root)
     for name, mode in {"tmp": 0o1777, "root": 0o700, "dev": 0o755, "proc": 0o755, "sys": 0o755}.items():
         (root / name).mkdir(exist_ok=True)
@@ -106,9 +107,9 @@ def unpack_python(root: Path, *packages: str) -> None:
 
 def compile_bytecode(root: Path, folder: str, *, check: bool = True) -> None:
     """Compile bytecode that is valid whatever the times of the source files are."""
-    compile_it = ("python3", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash")
+    compile_command = ("python3", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash")
     [library] = (root / folder).glob("python3.*")
-    _run("chroot", root, *compile_it, f"/{folder}/{library.name}", check=check)
+    _run("chroot", root, *compile_command, f"/{folder}/{library.name}", check=check)
 
 
 def _make_manager(folder: Path) -> None:
@@ -117,15 +118,15 @@ def _make_manager(folder: Path) -> None:
 
 def _run(*command: str | Path, check: bool = True) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # uv of the environment
-    done = subprocess.run(  # noqa: S603 - our own scripts
+    result = subprocess.run(  # noqa: S603 - our own scripts
         command, cwd=ROOT, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
     )
-    if check and done.returncode:
-        raise DevclusterError(f"{' '.join(map(str, command))} failed:\n{done.stderr.strip()[-1500:]}")
+    if check and result.returncode:
+        raise DevclusterError(f"{' '.join(map(str, command))} failed:\n{result.stderr.strip()[-1500:]}")
 
 
 def main() -> int:
-    """Entry point; the exit status."""
+    """Run the command; returns the exit code."""
     try:
         for name, layout in locate_images().items():
             sys.stdout.write(f"{name} {layout}\n")

@@ -13,7 +13,7 @@ from dev import local
 from dev.cluster.cluster import Cluster
 from dev.cluster.real.load import load_image
 from dev.cluster.spec import ClusterSpec
-from dev.demo.demo import Demo, Status, Story, events, jobs, run, until
+from dev.demo.demo import Demo, Status, Story, count_jobs, event_lines, run, wait_until
 from dev.hack.node_images import locate_images
 from dev.local import kubectl
 
@@ -25,7 +25,7 @@ KILLED, HANGS = 3, 2
 
 
 def start_manager(cluster: Cluster, _: Story) -> str:
-    """Load the images, install the manager as pods, and wait until it is ready; gives the command for its log."""
+    """Load the images, install the manager as pods, and wait until it is ready; returns the command for its log."""
     for name, layout in locate_images().items():
         load_image(cluster.plan, layout, name)
     return local.install_in_pods(cluster, gates=("InPlaceRestart",))
@@ -35,7 +35,7 @@ def training(demo: Demo) -> None:
     """From the start through a killed rank and a hang to the end."""
     kubectl(demo.cluster, "apply", "-f", str(MANIFEST))
     demo.say(f"applied dev/hack/{MANIFEST.name}: 4 ranks on {NODES} nodes, each a program that runs in a container")
-    demo.watch_until(lambda status: jobs(status, "ready") == 1, "all ranks run")
+    demo.watch_until(lambda status: count_jobs(status, "ready") == 1, "all ranks run")
     _show_line(demo, 0, "step 30:")
     demo.say(f"they have found each other by their DNS names, and train; now rank {KILLED} gets SIGKILL")
     _run_in(demo, KILLED, "kill -9 $(cat /state/pid)")
@@ -51,12 +51,12 @@ def training(demo: Demo) -> None:
         _show_line(demo, HANGS, pattern)
     demo.watch_until(lambda status: status.get("terminalState") == "Completed", "Completed")
     demo.say("Completed. What happened, as its events say:")
-    for event in events(demo.cluster):
+    for event in event_lines(demo.cluster):
         demo.console.print(f"         {event}", highlight=False)
 
 
 def _has_restarted(times: int) -> Callable[[Status], bool]:
-    return lambda status: status.get("currentInPlaceRestartAttempt") == times and jobs(status, "ready") == 1
+    return lambda status: status.get("currentInPlaceRestartAttempt") == times and count_jobs(status, "ready") == 1
 
 
 def _pod(demo: Demo, rank: int) -> str:
@@ -77,7 +77,7 @@ def _show_line(demo: Demo, rank: int, pattern: str) -> None:
             matching.extend(line for line in log.splitlines() if re.search(pattern, line))
         return bool(matching)
 
-    until(is_written, f"{pattern!r} in the log of rank {rank}")
+    wait_until(is_written, f"{pattern!r} in the log of rank {rank}")
     demo.console.print(f"         {matching[-1]}", highlight=False, markup=False)
 
 

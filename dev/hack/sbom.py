@@ -31,7 +31,7 @@ from spdx_tools.spdx.model.relationship import Relationship, RelationshipType
 from spdx_tools.spdx.model.spdx_no_assertion import SpdxNoAssertion
 from spdx_tools.spdx.writer.json.json_writer import write_document_to_file
 
-from dev.hack.licences import PROJECT, ROOT, licence, run_time
+from dev.hack.licences import PROJECT, ROOT, image_distributions, licence
 
 OUR_NAME = PROJECT["project"]["name"]
 VERSION = PROJECT["project"]["version"]
@@ -48,68 +48,72 @@ class Part:
 
     @property
     def reference(self) -> str:
-        """Its identifier in both documents: letters, digits, dots and dashes."""
+        """Return its identifier in both documents: letters, digits, dots and dashes."""
         return f"{self.purl.type}-{self.purl.name}".replace("+", "-plus").replace("_", "-")
 
 
 def locked_versions() -> dict[str, str]:
-    """Versions in requirements.lock for this Python and system, by name."""
+    """Return the versions in requirements.lock for this Python and system, by name."""
     lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
-    wanted = [Requirement(line.removesuffix("\\")) for line in lines if line[:1].isalnum()]
-    locked = (requirement for requirement in wanted if requirement.marker is None or requirement.marker.evaluate())
+    requirements = [Requirement(line.removesuffix("\\")) for line in lines if line[:1].isalnum()]
+    applicable = (
+        requirement for requirement in requirements if requirement.marker is None or requirement.marker.evaluate()
+    )
     return {
-        canonicalize_name(requirement.name): str(requirement.specifier).removeprefix("==") for requirement in locked
+        canonicalize_name(requirement.name): str(requirement.specifier).removeprefix("==") for requirement in applicable
     }
 
 
 def installed_versions(root: Path) -> dict[str, str]:
-    """Versions of the Python packages in the image, by name."""
-    found = (email.message_from_bytes(path.read_bytes()) for path in root.glob("opt/jobset/*.dist-info/METADATA"))
-    return {canonicalize_name(metadata["Name"]): metadata["Version"] for metadata in found}
+    """Return the versions of the Python packages in the image, by name."""
+    metadata_of_packages = (
+        email.message_from_bytes(path.read_bytes()) for path in root.glob("opt/jobset/*.dist-info/METADATA")
+    )
+    return {canonicalize_name(metadata["Name"]): metadata["Version"] for metadata in metadata_of_packages}
 
 
 def python_packages(root: Path) -> list[Part]:
-    """The packages of the lock file, and ours. SystemExit if the image has others."""
-    names, versions = run_time(), locked_versions()
-    wanted = {name: versions[name] for name in names} | {OUR_NAME: VERSION}
-    known_names = installed_versions(root)
-    if known_names != wanted:
-        differ = ", ".join(
-            f"{name} {known_names.get(name, 'missing')}, locked {wanted.get(name, 'not at all')}"
-            for name in sorted(known_names.keys() | wanted.keys())
-            if known_names.get(name) != wanted.get(name)
+    """Return the packages of the lock file, and ours. Raises SystemExit if the image has others."""
+    names, versions = image_distributions(), locked_versions()
+    locked = {name: versions[name] for name in names} | {OUR_NAME: VERSION}
+    installed = installed_versions(root)
+    if installed != locked:
+        differences = ", ".join(
+            f"{name} {installed.get(name, 'missing')}, locked {locked.get(name, 'not at all')}"
+            for name in sorted(installed.keys() | locked.keys())
+            if installed.get(name) != locked.get(name)
         )
-        raise SystemExit(f"{root} does not hold what requirements.lock names: {differ}")
+        raise SystemExit(f"{root} does not hold what requirements.lock names: {differences}")
     extras = (text for extra in PROJECT["project"]["optional-dependencies"].values() for text in extra)
-    direct = {name: _required_names(distribution(name).requires or ()) for name in names}
-    direct[OUR_NAME] = _required_names([*PROJECT["project"]["dependencies"], *extras])
+    required_names = {name: _required_names(distribution(name).requires or ()) for name in names}
+    required_names[OUR_NAME] = _required_names([*PROJECT["project"]["dependencies"], *extras])
     licences = {name: licence(name) for name in names} | {OUR_NAME: PROJECT["project"]["license"]}
     return [
-        Part(PackageURL("pypi", None, name, version), licences[name], frozenset(direct[name] & wanted.keys()))
-        for name, version in sorted(wanted.items())
+        Part(PackageURL("pypi", None, name, version), licences[name], frozenset(required_names[name] & locked.keys()))
+        for name, version in sorted(locked.items())
     ]
 
 
 def _required_names(requirements: Iterable[str]) -> set[str]:
-    wanted = (Requirement(text) for text in requirements)
+    parsed = (Requirement(text) for text in requirements)
     return {
         canonicalize_name(requirement.name)
-        for requirement in wanted
+        for requirement in parsed
         if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
     }
 
 
 def base_packages(root: Path) -> list[Part]:
-    """Python, and the packages of Debian whose libraries are there; none if ROOT has no Python of its own."""
+    """Return Python and the packages of Debian that the image holds; [] if it has no Python of its own."""
     version = root / "usr/share/doc/python/version"
     release = dict(line.split("=", 1) for line in _lines(root / "etc/os-release"))
     distro = {"distro": f"debian-{release['VERSION_ID'].strip(chr(34))}"} if release else {}
-    found = [Part(PackageURL("generic", None, "python", text), "Python-2.0.1") for text in _lines(version)]
+    parts = [Part(PackageURL("generic", None, "python", text), "Python-2.0.1") for text in _lines(version)]
     for path in sorted(root.glob("var/lib/dpkg/status.d/*")):
         status = email.message_from_bytes(path.read_bytes())
         qualifiers = distro | {"arch": status["Architecture"]}
-        found.append(Part(PackageURL("deb", "debian", status["Package"], status["Version"], qualifiers)))
-    return found
+        parts.append(Part(PackageURL("deb", "debian", status["Package"], status["Version"], qualifiers)))
+    return parts
 
 
 def _lines(path: Path) -> list[str]:
@@ -117,7 +121,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def cyclonedx(parts: list[Part], created: datetime) -> Bom:
-    """The document of CycloneDX."""
+    """Return the document in CycloneDX."""
     licences = LicenseFactory()
     components = {
         part: Component(
@@ -140,6 +144,7 @@ def cyclonedx(parts: list[Part], created: datetime) -> Bom:
 
 
 def spdx(parts: list[Part], created: datetime) -> Document:
+    """Return the document in SPDX."""
     image = Package(
         "SPDXRef-image",
         "jobset",
@@ -149,7 +154,7 @@ def spdx(parts: list[Part], created: datetime) -> Document:
         license_declared=spdx_licensing.parse(PROJECT["project"]["license"]),
         primary_package_purpose=PackagePurpose.CONTAINER,
     )
-    about = CreationInfo(
+    creation_info = CreationInfo(
         "SPDX-2.3",
         "SPDXRef-DOCUMENT",
         "jobset",
@@ -165,19 +170,21 @@ def spdx(parts: list[Part], created: datetime) -> Document:
         for other in parts
         if _requires(part, other)
     ]
-    return Document(about, [image, *map(_package, parts)], relationships=[Relationship(*link) for link in links])
+    return Document(
+        creation_info, [image, *map(_package, parts)], relationships=[Relationship(*link) for link in links]
+    )
 
 
 def _package(part: Part) -> Package:
-    known = bool(part.licence) and not spdx_licensing.validate(part.licence).errors
+    has_known_licence = bool(part.licence) and not spdx_licensing.validate(part.licence).errors
     return Package(
         f"SPDXRef-{part.reference}",
         part.purl.name,
         SpdxNoAssertion(),
         version=part.purl.version,
         files_analyzed=False,
-        license_declared=spdx_licensing.parse(part.licence) if known else SpdxNoAssertion(),
-        license_comment=None if known or not part.licence else f"the package says: {part.licence}",
+        license_declared=spdx_licensing.parse(part.licence) if has_known_licence else SpdxNoAssertion(),
+        license_comment=None if has_known_licence or not part.licence else f"the package says: {part.licence}",
         external_references=[
             ExternalPackageRef(ExternalPackageRefCategory.PACKAGE_MANAGER, "purl", part.purl.to_string())
         ],
@@ -194,12 +201,12 @@ def _is_transitive(part: Part) -> bool:
 
 
 def _identity(parts: list[Part]) -> uuid.UUID:
-    """A UUID that depends on the parts alone."""
+    """Return a UUID that depends on the parts alone."""
     return uuid.uuid5(uuid.NAMESPACE_URL, "\n".join(part.purl.to_string() for part in parts))
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Entry point; the exit status."""
+    """Run the command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m dev.hack.sbom", description="Write what the image holds.")
     parser.add_argument("root", type=Path, help="the file system of the image")
     parser.add_argument("folder", type=Path, help="where to write")

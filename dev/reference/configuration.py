@@ -1,4 +1,4 @@
-"""Makes docs/reference/configuration.md from app/settings.py and cli/manager_flags.py, and from no other file."""
+"""Make docs/reference/configuration.md from app/settings.py and cli/manager_flags.py, and from no other file."""
 
 import argparse
 import ast
@@ -29,7 +29,7 @@ _GO_FLAGS = frozenset({
 
 
 def page() -> str:
-    """The whole page as Markdown."""
+    """Return the page as Markdown."""
     parts = [
         beginning("reference/configuration.md"),
         "\n## Flags\n",
@@ -58,7 +58,7 @@ def _flags() -> Iterator[str]:
         flag = f"`{', '.join(action.option_strings)}`"
         mark = "" if action.option_strings[-1] in _GO_FLAGS else " **+**"
         values = ", ".join(f"`{choice}`" for choice in action.choices or ()) or f"{action.metavar}"
-        yield f"| {flag}{mark} | {_cell(values)} | {_cell(str(action.help))} |"
+        yield f"| {flag}{mark} | {_escape_cell(values)} | {_escape_cell(str(action.help))} |"
 
 
 def _section(
@@ -68,7 +68,7 @@ def _section(
     defaults: Mapping[str, Any],
     field_docs: Mapping[tuple[str, str], str],
 ) -> list[str]:
-    """Heading, table and example of one section; `name` is empty for the fields outside any section."""
+    """Return heading, table and example of a section as lines; `name` is "" for the fields outside sections."""
     description, mark = cell_and_mark(inspect.getdoc(record) or "")
     title = f"`{name}`{mark}" if name else "Outside the sections"
     lines = [f"\n### {title}\n", f"{description}\n"] if name else [f"\n### {title}\n"]
@@ -80,7 +80,7 @@ def _section(
         meaning, field_mark = cell_and_mark(field_docs[record.__name__, attribute])
         default = f"`{text(defaults[alias])}`" if defaults[alias] not in ("", [], {}) else "none"
         cells = (f"`{alias}`{field_mark}", default, _values(properties[alias]), meaning)
-        lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+        lines.append(f"| {' | '.join(_escape_cell(cell) for cell in cells)} |")
     examples = {alias: each["examples"][0] for alias, each in properties.items()}
     head = {"apiVersion": API_VERSION, "kind": KIND}
     example = yaml.safe_dump({name: examples} if name else {**head, **examples}, sort_keys=False)
@@ -88,7 +88,7 @@ def _section(
 
 
 def docstrings() -> dict[tuple[str, str], str]:
-    """The docstring below each field of app/settings.py, by the names of class and field."""
+    """Return the docstring below each field of app/settings.py, by the names of class and field."""
     texts = {}
     for record in ast.parse(inspect.getsource(settings)).body:
         if isinstance(record, ast.ClassDef):
@@ -100,7 +100,7 @@ def docstrings() -> dict[tuple[str, str], str]:
 
 
 def cell_and_mark(words: str) -> tuple[str, str]:
-    """A docstring as text of a table cell, and the mark of a field that the Go manager does not have, else empty."""
+    """Return a docstring as text of a table cell, and the mark of a field that the Go manager lacks, else ""."""
     words = " ".join(words.split())
     mark = " **+**" if _EXTENSION.search(words) else ""
     return _CITED.sub(_link, _EXTENSION.sub("", words)), mark
@@ -111,7 +111,7 @@ def _link(cited: re.Match[str]) -> str:
 
 
 def _values(schema: Mapping[str, Any]) -> str:
-    """The values that a field takes: `number, 0 to 65535`."""
+    """Return the values that a field may have, in words: `number, 0 to 65535`."""
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"] if value)
     if "const" in schema:
@@ -119,10 +119,10 @@ def _values(schema: Mapping[str, Any]) -> str:
     kind = schema["type"]
     if kind in {"integer", "number"}:
         low, high, above = (schema.get(name) for name in ("minimum", "maximum", "exclusiveMinimum"))
-        whole = "whole number" if kind == "integer" else "number"
+        number_word = "whole number" if kind == "integer" else "number"
         if above is not None:
-            return f"{whole}, above {above}"
-        return f"{whole}, {low} to {high}" if high is not None else f"{whole}, from {low}"
+            return f"{number_word}, above {above}"
+        return f"{number_word}, {low} to {high}" if high is not None else f"{number_word}, from {low}"
     if schema.get("format") == "duration":
         return "duration"
     items = schema.get("items", {})
@@ -135,5 +135,5 @@ def _values(schema: Mapping[str, Any]) -> str:
     }[kind]
 
 
-def _cell(words: str) -> str:
+def _escape_cell(words: str) -> str:
     return words.replace("|", "\\|")

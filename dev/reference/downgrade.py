@@ -1,11 +1,11 @@
-"""The end of docs/downgrade.md: what the Go JobSet drops or does not read, what happens then, and what to do."""
+"""Make the table of docs/downgrade.md: what the Go JobSet drops or does not read, what happens then, and what to do."""
 
 from api.rollback import DROPPED_FIELDS, UNREAD_ANNOTATIONS
 from dev.hack.generated import beginning
 
 
 def page() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     fields = {".".join(path).replace(".*", "[]"): field for path, field in DROPPED_FIELDS.items()}
     rows = [
         f"| `{name}` | {unknown.happens} | {unknown.remedy} |"

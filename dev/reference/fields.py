@@ -1,4 +1,4 @@
-"""docs/reference/fields.md: every field of a JobSet, from the definition of the resource and from the examples."""
+"""Make docs/reference/fields.md: every field of a JobSet, from the definition of the resource and from the examples."""
 
 import json
 import re
@@ -31,12 +31,12 @@ _HEAD = "| Field | Type | Meaning |\n|---|---|---|"
 
 
 def page() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     root = jobset_schema()
-    values = _examples()
+    values = _example_values()
     parts = [beginning("reference/fields.md")]
     for name in ("spec", "status"):
-        for path, schema, inherited in _objects(name, root["properties"][name], Marks()):
+        for path, schema, inherited in _objects_with_marks(name, root["properties"][name], Marks()):
             parts.append(f"\n## {path}\n\n{_HEAD}")
             for field, inner in schema["properties"].items():
                 field_path = f"{path}.{field}"
@@ -55,21 +55,23 @@ def page() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Since when the Go JobSet has a field (`**+**`: not at all; empty: always), and the feature gates it needs."""
+    """The Go JobSet's first version with a field (`**+**`: none; "": all have it), and the gates that it needs."""
 
     since: str = ""
     gates: tuple[str, ...] = ()
 
 
 def marks(path: str, schema: Mapping[str, Any], inherited: Marks) -> Marks:
-    """The marks of a field inside an object with these marks."""
+    """Return the marks of a field. `inherited` are those of the object that it is in."""
     text = schema.get("description", "")
-    own = "0.13" if path in SINCE_GO_0_13 else "**+**" if schema.get(SINCE_GO) is False else ""
-    return Marks(inherited.since or own, tuple(dict.fromkeys((*inherited.gates, *_GATE.findall(text)))))
+    own_since = "0.13" if path in SINCE_GO_0_13 else "**+**" if schema.get(SINCE_GO) is False else ""
+    return Marks(inherited.since or own_since, tuple(dict.fromkeys((*inherited.gates, *_GATE.findall(text)))))
 
 
-def _objects(path: str, schema: Mapping[str, Any], inherited: Marks) -> Iterator[tuple[str, Mapping[str, Any], Marks]]:
-    """An object and those inside it, each with its marks."""
+def _objects_with_marks(
+    path: str, schema: Mapping[str, Any], inherited: Marks
+) -> Iterator[tuple[str, Mapping[str, Any], Marks]]:
+    """Yield the path, the schema and the marks of an object and of all objects inside it."""
     if not schema.get("properties"):
         return
     yield path, schema, inherited
@@ -77,38 +79,40 @@ def _objects(path: str, schema: Mapping[str, Any], inherited: Marks) -> Iterator
         inner, field_path = field, f"{path}.{name}"
         if field_path in TEMPLATES:
             continue
-        own = marks(field_path, field, inherited)
+        field_marks = marks(field_path, field, inherited)
         while inner.get("type") == "array":
             inner, field_path = inner["items"], f"{field_path}[]"
-        yield from _objects(field_path, inner, own)
+        yield from _objects_with_marks(field_path, inner, field_marks)
 
 
-def _row(path: str, schema: Mapping[str, Any], own: Marks, example: tuple[str, str] | None, *, required: bool) -> str:
+def _row(
+    path: str, schema: Mapping[str, Any], field_marks: Marks, example: tuple[str, str] | None, *, required: bool
+) -> str:
     text = " ".join(schema.get("description", "").split()).removesuffix(f" {ABSENT_IN_GO}")
-    kind = _type(path, schema)
+    kind = _type_text(path, schema)
     if "default" in schema:
         kind += f", default `{json.dumps(schema['default'])}`"
     elif required:
         kind += ", the webhook's default" if _BY_WEBHOOK.search(text) else ", required"
-    if inherited := [gate for gate in own.gates if gate not in text]:
+    if inherited := [gate for gate in field_marks.gates if gate not in text]:
         text += f" Gate: {', '.join(inherited)}."
     if example:
         text += f" Example: [`{example[0]}`](../../{example[1]})."
     name = f"`{path.rpartition('.')[2]}`"
-    return f"| {' | '.join(_escape_cell(cell) for cell in (f'{name} {own.since}'.rstrip(), kind, text))} |"
+    return f"| {' | '.join(_escape_cell(cell) for cell in (f'{name} {field_marks.since}'.rstrip(), kind, text))} |"
 
 
 def _escape_cell(text: str) -> str:
-    """Markdown for a cell of a table: within backticks, only the bar has to be escaped."""
+    """Escape the text of a cell for Markdown: `<` outside backticks, and the bar everywhere."""
     parts = text.replace("|", _BAR).split("`")
     return "`".join(part if inside % 2 else part.replace("<", "&lt;") for inside, part in enumerate(parts))
 
 
-def _type(path: str, schema: Mapping[str, Any]) -> str:
+def _type_text(path: str, schema: Mapping[str, Any]) -> str:
     if path in TEMPLATES:
         return TEMPLATES[path]
     if schema.get("type") == "array":
-        return f"list of {_type(path + '[]', schema['items'])}"
+        return f"list of {_type_text(path + '[]', schema['items'])}"
     if schema.get("enum"):
         return "one of " + ", ".join(f"`{value}`" for value in schema["enum"])
     if schema.get("x-kubernetes-int-or-string"):
@@ -117,31 +121,32 @@ def _type(path: str, schema: Mapping[str, Any]) -> str:
     return str(schema.get("format", kind)) if kind == "integer" else kind
 
 
-def _examples() -> dict[str, tuple[str, str]]:
-    """The first short value of each field in examples/, and its file, by the path of the field."""
-    found: dict[str, tuple[str, str]] = {}
+def _example_values() -> dict[str, tuple[str, str]]:
+    """Return the first short value of each field in examples/, and its file, by the path of the field."""
+    examples: dict[str, tuple[str, str]] = {}
     for file in sorted((_ROOT / "examples").rglob("*.yaml")):
         if file.name == "mistakes.yaml":
             continue
         for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
             if isinstance(document, dict) and document.get("kind") == keys.KIND:
-                for path, value in _values("spec", document["spec"]):
+                for path, value in _values_by_path("spec", document["spec"]):
                     text = json.dumps(value)
                     if len(text) <= _LONGEST_VALUE:
-                        found.setdefault(path, (text, str(file.relative_to(_ROOT))))
-    return found
+                        examples.setdefault(path, (text, str(file.relative_to(_ROOT))))
+    return examples
 
 
-def _values(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _values_by_path(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a value and all values inside it, each with the path of its field. Items of lists have no entry."""
     if path in TEMPLATES:
         return
     yield path, value
     match value:
         case dict():
             for name, inner in value.items():
-                yield from _values(f"{path}.{name}", inner)
+                yield from _values_by_path(f"{path}.{name}", inner)
         case list():
             for inner in value:
-                for field_path, found in _values(f"{path}[]", inner):
+                for field_path, inner_value in _values_by_path(f"{path}[]", inner):
                     if field_path != f"{path}[]":
-                        yield field_path, found
+                        yield field_path, inner_value

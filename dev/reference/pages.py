@@ -1,9 +1,7 @@
 """`python -m dev.reference.pages`: write the generated pages of docs/, or check that they are current.
 
-docs/errors.md is made from the rules themselves, so that it has the texts of the answers,
-docs/reference/configuration.md from the settings and flags of the manager, docs/reference/fields.md from the CRD and
-the examples, the fields of docs/downgrade.md from api/own_fields.py, the pages of docs/policy from the rules of
-policies and their examples.
+The page docs/errors.md is made here, from the rules themselves, so that it has the texts of the answers. Each other
+module of this package makes one page, or the pages of one folder.
 """
 
 import re
@@ -30,30 +28,37 @@ _DEFECT = re.compile(r"\b(defect \d+)")
 
 
 def page() -> str:
-    """The page of errors as Markdown."""
+    """Return the page of errors as Markdown."""
     parts = [beginning("errors.md")]
     for title, group in rules().items():
         parts.append(f"\n## {title.rstrip('.')}\n")
         parts.append("| Rule | What it says | Fix | Type | Found from | Source |\n|---|---|---|---|---|---|")
-        parts.extend(_row(rule) for rule in group)
+        parts.extend(_rule_row(rule) for rule in group)
     return "\n".join(parts) + "\n"
 
 
-def _row(rule: Rule) -> str:
+def _rule_row(rule: Rule) -> str:
     kind = f"{rule.type.text} (`{rule.type.value}`)" if rule.severity.value == "error" else "warning"
-    cells = (f"`{rule.id}`", words(rule.message), words(rule.fix), kind, _FOUND_BY[rule.layer], with_links(rule.source))
+    cells = (
+        f"`{rule.id}`",
+        template_markdown(rule.message),
+        template_markdown(rule.fix),
+        kind,
+        _FOUND_BY[rule.layer],
+        with_links(rule.source),
+    )
     return f"| {' | '.join(cells)} |"
 
 
 def with_links(source: str) -> str:
-    """Pages of docs/ that a rule cites, and defects, as links from this page."""
+    """Return the source of a rule with links to the pages of docs/ and to the defects that it names."""
     return _DEFECT.sub(r"[\1](reference/defects.md#defects)", _CITED.sub(r"[\2](\1)", source))
 
 
-def words(template: str) -> str:
-    """A template as text for people: its placeholders are in angle brackets."""
-    plain = template.replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|")
-    return with_placeholders(plain, lambda word: f"*&lt;{word.replace('_', ' ')}&gt;*")
+def template_markdown(template: str) -> str:
+    """Return a template of a message as Markdown: its placeholders are in angle brackets."""
+    escaped = template.replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|")
+    return with_placeholders(escaped, lambda word: f"*&lt;{word.replace('_', ' ')}&gt;*")
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
@@ -64,11 +69,11 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/rules.md": rule_reference.page,
     **policy_reference.pages(),
 }
-"""Path below docs/, and the function that makes the page."""
+"""The function that makes each page, by its path below docs/."""
 
 
 def main(argv: list[str] | None = None, docs: Path = DOCS) -> int:
-    """Entry point; the exit code. `docs` is the folder in which the pages are."""
+    """Run the command; returns the exit code. `docs` is the folder of the pages."""
     return generated.main({docs / name: make for name, make in PAGES.items()}, argv)
 
 

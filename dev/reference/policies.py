@@ -1,4 +1,4 @@
-"""The pages of docs/policy about rules: made from records, functions and the examples, which are their tests."""
+"""Make the pages of docs/policy about rules from their records, their functions and the suites of examples/policies."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -34,69 +34,81 @@ _MARKS = {"|": "\\|", "<": "&lt;", ">": "&gt;"}
 
 
 def pages() -> Mapping[str, Callable[[], str]]:
-    """Path below docs/, and the function that makes the page: one for each rule, and two lists."""
-    pages_by_path: dict[str, Callable[[], str]] = {"policy/rules.md": _index, API_SERVER: _api_server}
+    """Return the function that makes each page, by its path below docs/: a page for each rule, and two lists."""
+    pages_by_path: dict[str, Callable[[], str]] = {"policy/rules.md": _rules_page, API_SERVER: _api_server_page}
     for field, rule in RULES.items():
-        pages_by_path[f"policy/{kebab(rule.name)}.md"] = partial(_page, field, rule)
+        pages_by_path[f"policy/{kebab(rule.name)}.md"] = partial(_rule_page, field, rule)
     return pages_by_path
 
 
 def paragraphs_of(rule: PolicyRule) -> list[str]:
+    """Return the paragraphs of the docstring of a rule's function."""
     return (inspect.getdoc(rule.find) or "").split("\n\n")
 
 
-def _index() -> str:
-    rows = (f"| [{rule.name}]({kebab(rule.name)}.md) | {_cell(paragraphs_of(rule)[0])} |" for rule in RULES.values())
+def _rules_page() -> str:
+    rows = (
+        f"| [{rule.name}]({kebab(rule.name)}.md) | {_cell_text(paragraphs_of(rule)[0])} |" for rule in RULES.values()
+    )
     return "\n".join(["# Rules of policies\n", _MADE, "", "| Rule | What it demands |", "|---|---|", *rows, ""])
 
 
-def _api_server() -> str:
-    """The existing page with the current table."""
+def _api_server_page() -> str:
+    """Return the existing page with the current table."""
     before, _, rest = (_ROOT / "docs" / API_SERVER).read_text(encoding="utf-8").partition(_BEGIN)
-    rows = (f"| [{rule.name}]({kebab(rule.name)}.md) | {rule.fit} | {_cell(rule.note)} |" for rule in RULES.values())
+    rows = (
+        f"| [{rule.name}]({kebab(rule.name)}.md) | {rule.fit} | {_cell_text(rule.note)} |" for rule in RULES.values()
+    )
     table = "\n".join(["", "| Rule | In the API server | Differs |", "|---|---|---|", *rows, "", ""])
     return f"{before}{_BEGIN}{table}{_END}{rest.partition(_END)[2]}"
 
 
-def _page(field: str, rule: PolicyRule) -> str:
+def _rule_page(field: str, rule: PolicyRule) -> str:
     name = kebab(rule.name)
     comment, (policy, good, bad) = _example(name)
     parts = [f"# {rule.name}\n", _MADE, "", "\n\n".join(paragraphs_of(rule)), ""]
-    parts += ["## Fields\n", "| Field of `spec.rules` | Type | Meaning |", "|---|---|---|", *_fields(field, rule), ""]
-    parts += ["## Answers\n", "| Id | What it says | Fix |", "|---|---|---|", *map(_answer, rule.says), ""]
-    parts += ["## Example\n", _yaml(policy), "", "This JobSet is admitted:\n", _yaml(comment + good), ""]
-    parts += ["This one is refused:\n", _yaml(comment + bad), "", "```", *_refusal(name), "```", ""]
-    command = f"jobset policy test {_flag(name)}examples/policies/{name}.yaml"
+    parts += [
+        "## Fields\n",
+        "| Field of `spec.rules` | Type | Meaning |",
+        "|---|---|---|",
+        *_field_rows(field, rule),
+        "",
+    ]
+    parts += ["## Answers\n", "| Id | What it says | Fix |", "|---|---|---|", *map(_answer_row, rule.says), ""]
+    parts += ["## Example\n", _yaml_block(policy), "", "This JobSet is admitted:\n", _yaml_block(comment + good), ""]
+    parts += ["This one is refused:\n", _yaml_block(comment + bad), "", "```", *_refusal_lines(name), "```", ""]
+    command = f"jobset policy test {_gates_flag(name)}examples/policies/{name}.yaml"
     parts += [f"The example is a suite: `{command}`. See [suites](suites.md).", ""]
     return "\n".join(parts)
 
 
-def _flag(name: str) -> str:
-    """The flag of the feature gates that the example needs, and a space; nothing if it needs none."""
+def _gates_flag(name: str) -> str:
+    """Return the flag of the feature gates that the example of a rule needs, and a space; "" if it needs none."""
     (loaded,) = suites([str(EXAMPLES / f"{name}.yaml")], Report(), _GATES)
     failures = (judge(loaded, number, admission(FeatureGates())).failures for number in range(len(loaded.suite.tests)))
-    flags = [error.words["flag"] for each in failures for error in each if "flag" in error.words]
+    flags = [error.words["flag"] for test_errors in failures for error in test_errors if "flag" in error.words]
     return f"{flags[0]} " if flags else ""
 
 
-def _yaml(text: str) -> str:
+def _yaml_block(text: str) -> str:
     return f"```yaml\n{text}```"
 
 
 def _example(name: str) -> tuple[str, list[str]]:
-    """The comment at the head of a file of examples, and its policy, its good and its bad JobSet."""
+    """Return the comment at the head of an example, and its policy, its good and its bad JobSet."""
     text = (EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8")
     comment = text[: text.index("apiVersion")]
     return comment, text.removeprefix(comment).split("---\n")[:3]
 
 
-def _refusal(name: str) -> Iterator[str]:
-    """The refusal that the author of the bad JobSet gets."""
+def _refusal_lines(name: str) -> Iterator[str]:
+    """Yield the lines that the author of the bad JobSet gets."""
     (loaded,) = suites([str(EXAMPLES / f"{name}.yaml")], Report(), _GATES)
     yield from (str(violation) for violation in violations_of_bad_jobset(loaded))
 
 
 def violations_of_bad_jobset(loaded: LoadedSuite) -> Iterator[Any]:
+    """Yield the errors that the policies of a suite find in its JobSet `bad`."""
     checks = Checks(_GATES)
     judged = judged_of(checks.create(checks.prepare(loaded.jobsets["bad"]), children=False).object, _GATES)
     suite_namespace = loaded.suite.tests[-1].namespace
@@ -105,27 +117,27 @@ def violations_of_bad_jobset(loaded: LoadedSuite) -> Iterator[Any]:
         yield from (violation.error for violation in violations(loaded.policies, judged, namespace))
 
 
-def _fields(field: str, rule: PolicyRule) -> Iterator[str]:
-    (own,) = (member for member in mi.type_info(Rules).fields if member.name == field)  # type: ignore[attr-defined]
-    schema: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema_of(own.type)))
-    yield from _rows(rule.name, schema)
+def _field_rows(field: str, rule: PolicyRule) -> Iterator[str]:
+    (record_field,) = (member for member in mi.type_info(Rules).fields if member.name == field)  # type: ignore[attr-defined]
+    schema: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema_of(record_field.type)))
+    yield from _schema_rows(rule.name, schema)
 
 
-def _rows(name: str, schema: dict[str, Any]) -> Iterator[str]:
+def _schema_rows(name: str, schema: dict[str, Any]) -> Iterator[str]:
     items = schema.get("items", {})
     kind = "integer or string" if "anyOf" in schema else schema["type"]
     values = schema.get("enum") or items.get("enum")
     text = schema.get("description", "") + (f" One of {', '.join(values)}." if values else "")
-    yield f"| `{name}` | {kind} | {_cell(text)} |"
+    yield f"| `{name}` | {kind} | {_cell_text(text)} |"
     inner = f"{name}[]" if "properties" in items else name
     for key, child in {**schema.get("properties", {}), **items.get("properties", {})}.items():
-        yield from _rows(f"{inner}.{key}", child)
+        yield from _schema_rows(f"{inner}.{key}", child)
 
 
-def _answer(rule: Rule) -> str:
-    message, fix = (_cell(with_placeholders(text, "*<{}>*".format)) for text in (rule.message, rule.fix))
+def _answer_row(rule: Rule) -> str:
+    message, fix = (_cell_text(with_placeholders(text, "*<{}>*".format)) for text in (rule.message, rule.fix))
     return f"| `{rule.id}` | {message or rule.type.text} | {fix} |"
 
 
-def _cell(text: str) -> str:
+def _cell_text(text: str) -> str:
     return "".join(_MARKS.get(char, char) for char in " ".join(text.split()))

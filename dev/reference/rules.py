@@ -1,4 +1,4 @@
-"""docs/reference/rules.md: warnings with their reasons and examples, from the table of `jobset rule`."""
+"""Make docs/reference/rules.md: warnings with their reasons and examples, from the table of `jobset rule`."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ each is broken.
 
 
 def page() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     by_id = {rule.id: rule for rule in all_rules()}
     rows = sorted(explanations().items())
     return "\n".join([HEAD, *(line for name, row in rows for line in _section(by_id[name], row))])

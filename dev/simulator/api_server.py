@@ -1,6 +1,6 @@
-"""The requests on objects, as an API server carries them out or refuses them: names, preconditions, parts, deletion.
+"""Carry out or refuse requests on objects, as an API server does.
 
-Methods for defaults and validation are hooks that a larger simulation overrides.
+Methods for defaults, validation and storage are hooks that a larger simulation overrides.
 """
 
 import itertools
@@ -10,14 +10,14 @@ from typing import Any
 
 from dev.simulator import group_rules, job_rules, jobset_rules
 from dev.simulator.patches import merge
-from dev.simulator.storage import Item, Key, Plain, Scope, Storage
+from dev.simulator.storage import Item, JsonItem, Key, Scope, Storage
 from kube.model.meta import JSON
 
 FOREGROUND = "foregroundDeletion"
 KINDS = {"workloads": "Workload", "podgroups": "PodGroup", "compositepodgroups": "CompositePodGroup"}
 """Kinds of groups by plural name."""
 
-SERVER_METADATA = (
+_SERVER_METADATA = (
     "name",
     "namespace",
     "uid",
@@ -30,7 +30,7 @@ SERVER_METADATA = (
 
 
 class RefusedError(Exception):
-    """A request that is refused: status code and reason of the answer."""
+    """The server refuses a request; has the status code and the reason of the answer."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -39,16 +39,16 @@ class RefusedError(Exception):
 
 
 def status(code: int, reason: str, message: str) -> JSON:
-    """metav1.Status of a refusal."""
+    """Return the metav1.Status of a refusal."""
     shape = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     return {**shape, "message": message, "reason": reason, "code": code}
 
 
 class ApiServer:
-    """Objects of any resource, by plural name. Every method that changes something may raise `RefusedError`."""
+    """Objects of any resource, by its plural name. The methods for requests may raise `RefusedError`."""
 
     before_1_36 = False
-    """Whether a Job that has started keeps its pod template while it is suspended."""
+    """Whether the pod template of a Job that has ever started is immutable, even while it is suspended."""
 
     def __init__(self) -> None:
         self.storage = Storage()
@@ -56,20 +56,20 @@ class ApiServer:
 
     # Hooks that a larger simulation overrides
 
-    def uid(self) -> str:
-        """A new one."""
+    def new_uid(self) -> str:
+        """Return a UID that no other object has."""
         return f"uid-{next(self._numbers)}"
 
     def timestamp(self) -> str:
-        """The time as it is written into objects."""
+        """Return the current time as it is written into objects."""
         return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def item(self, plural: str, content: JSON) -> Item:  # noqa: ARG002 -- for those that keep more
-        """The representation in which an object is stored."""
-        return Plain(content)
+        """Return the item as which an object is stored."""
+        return JsonItem(content)
 
     def with_defaults(self, plural: str, new: JSON) -> JSON:
-        """A new object with the defaults of its kind."""
+        """Return a new object with the defaults of its kind."""
         return job_rules.with_defaults(new) if plural == "jobs" else new
 
     def check_new(self, plural: str, new: JSON) -> None:
@@ -80,11 +80,11 @@ class ApiServer:
             _refuse(group_rules.refusal(KINDS[plural], new["spec"]))
 
     def check_change(self, plural: str, old: Item, new: JSON, sub: str) -> None:
-        """Raise `RefusedError` for an update that is not valid."""
+        """Raise `RefusedError` for an update that is not valid. `sub`: the subresource, "status" or ""."""
         if plural == "jobs":
-            has = old.body()
-            check = job_rules.status_refusal(has, new) if sub else ""
-            _refuse(check or job_rules.change_refusal(has, new, before_1_36=self.before_1_36))
+            old_body = old.body()
+            check = job_rules.status_refusal(old_body, new) if sub else ""
+            _refuse(check or job_rules.change_refusal(old_body, new, before_1_36=self.before_1_36))
         elif plural == "jobsets" and sub:
             _refuse(jobset_rules.status_refusal(old.body(), new["status"]))
         elif plural in KINDS and not sub:
@@ -94,13 +94,13 @@ class ApiServer:
         """Raise `RefusedError` for a deletion that is not allowed."""
 
     def after_write(self, plural: str, item: Item) -> None:
-        """Called after an object was created or changed."""
+        """Do what follows from a created or changed object: here, nothing."""
 
     def remove(self, plural: str, item: Item, *, foreground: bool) -> Item | None:
-        """Delete an object. Returns it if finalizers keep it, None if it is gone."""
+        """Delete an object, or mark it as deleted if finalizers keep it. Returns the marked object, else None."""
         finalizers = [name for name in item.body()["metadata"].get("finalizers") or () if name != FOREGROUND]
         if finalizers or foreground:
-            return self.mark(plural, item, [*finalizers, FOREGROUND] if foreground else finalizers)
+            return self.mark_deleted(plural, item, [*finalizers, FOREGROUND] if foreground else finalizers)
         self.storage.drop(plural, item.key)
         return None
 
@@ -114,16 +114,16 @@ class ApiServer:
 
     def create(self, plural: str, namespace: str, body: JSON, *, dry_run: bool = False) -> Item:
         meta = body.get("metadata") or {}
-        uid = self.uid()
+        uid = self.new_uid()
         name = meta.get("name") or f"{meta.get('generateName', '')}{uid[:8]}"
         if (meta.get("namespace") or namespace) != namespace:
             raise RefusedError(400, "BadRequest", f"namespace {meta['namespace']!r} is not that of the request")
         if self.storage.get(plural, (namespace, name)) is not None:
             raise RefusedError(409, "AlreadyExists", f'{plural} "{name}" already exists')
-        own = {"name": name, "uid": uid, "creationTimestamp": self.timestamp(), "generation": 1}
+        server_fields = {"name": name, "uid": uid, "creationTimestamp": self.timestamp(), "generation": 1}
         namespace_field = {"namespace": namespace} if namespace else {}
         new = self.with_defaults(
-            plural, {**body, "metadata": {**meta, **own, "resourceVersion": "0", **namespace_field}}
+            plural, {**body, "metadata": {**meta, **server_fields, "resourceVersion": "0", **namespace_field}}
         )
         self.check_new(plural, new)
         return self.item(plural, new) if dry_run else self.put(plural, new)
@@ -134,16 +134,16 @@ class ApiServer:
         return self._change(plural, item, body.get("metadata") or {}, body, sub)
 
     def patch(
-        self, plural: str, key: Key, patch: JSON, sub: str = "", *, how: Callable[[Any, Any], Any] = merge
+        self, plural: str, key: Key, patch: JSON, sub: str = "", *, apply_patch: Callable[[Any, Any], Any] = merge
     ) -> Item:
-        """Apply a patch of that kind to an object, or to its status."""
+        """Apply a patch to an object, or to its status. `apply_patch` returns a patched object: a kind of patch."""
         item = self.get(plural, key)
-        return self._change(plural, item, patch.get("metadata") or {}, how(item.body(), patch), sub)
+        return self._change(plural, item, patch.get("metadata") or {}, apply_patch(item.body(), patch), sub)
 
     def delete(
         self, plural: str, key: Key, preconditions: JSON | None = None, *, foreground: bool = False
     ) -> Item | None:
-        """Delete an object with these preconditions (UID, resourceVersion). Returns what `remove` does."""
+        """Delete an object if these preconditions hold (UID, resourceVersion). Returns what `remove` returns."""
         item = self.get(plural, key)
         _check_preconditions(plural, item, preconditions or {})
         self.check_deletion(plural, item)
@@ -160,7 +160,7 @@ class ApiServer:
     # Changes of objects, by requests and by controllers
 
     def put(self, plural: str, content: JSON) -> Item:
-        """Store an object; an equal one changes nothing."""
+        """Store an object, unless an equal one is stored. Returns the stored item."""
         item = self.item(plural, content)
         old = self.storage.get(plural, item.key)
         if old is not None and old.body() == content:
@@ -169,43 +169,47 @@ class ApiServer:
         self.after_write(plural, new)
         return new
 
-    def mark(self, plural: str, item: Item, finalizers: list[str]) -> Item:
-        """Set the deletion timestamp of an object, and its finalizers."""
+    def mark_deleted(self, plural: str, item: Item, finalizers: list[str]) -> Item:
+        """Set the finalizers of an object, and its deletion timestamp unless it has one."""
         body = item.body()
         meta = {**body["metadata"], "finalizers": finalizers}
         if "deletionTimestamp" not in meta:
             meta |= {"deletionTimestamp": self.timestamp(), "generation": meta.get("generation", 0) + 1}
         return self.put(plural, {**body, "metadata": meta})
 
-    def _change(self, plural: str, item: Item, sent: JSON, wanted: JSON, sub: str) -> Item:
-        """Update the object, or its status, from `wanted`. `sent`: metadata of the request."""
-        _check_preconditions(plural, item, sent)
+    def _change(self, plural: str, item: Item, request_metadata: JSON, requested: JSON, sub: str) -> Item:
+        """Update the object, or its status, from `requested`. `request_metadata` has the preconditions."""
+        _check_preconditions(plural, item, request_metadata)
         old = item.body()
-        new = {**old, "status": wanted.get("status") or {}} if sub else _updated_object(old, wanted)
+        new = {**old, "status": requested.get("status") or {}} if sub else _updated_object(old, requested)
         self.check_change(plural, item, new, sub)
-        had = old["metadata"]
-        if "deletionTimestamp" in had and had.get("finalizers") and not new["metadata"].get("finalizers"):
+        old_metadata = old["metadata"]
+        if (
+            "deletionTimestamp" in old_metadata
+            and old_metadata.get("finalizers")
+            and not new["metadata"].get("finalizers")
+        ):
             self.storage.drop(plural, item.key)
             return self.item(plural, new)
         return self.put(plural, new)
 
 
-def _updated_object(old: JSON, wanted: JSON) -> JSON:
-    """The object after an update, which changes neither the status nor `SERVER_METADATA`."""
-    had = old["metadata"]
-    meta = {k: v for k, v in (wanted.get("metadata") or {}).items() if k not in SERVER_METADATA}
-    meta |= {name: had[name] for name in SERVER_METADATA if name in had}
-    new = {name: part for name, part in wanted.items() if name != "status"}
+def _updated_object(old: JSON, requested: JSON) -> JSON:
+    """Return the object after an update, which changes neither the status nor `_SERVER_METADATA`."""
+    old_metadata = old["metadata"]
+    meta = {k: v for k, v in (requested.get("metadata") or {}).items() if k not in _SERVER_METADATA}
+    meta |= {name: old_metadata[name] for name in _SERVER_METADATA if name in old_metadata}
+    new = {name: part for name, part in requested.items() if name != "status"}
     if new.get("spec") != old.get("spec"):
-        meta["generation"] = had.get("generation", 0) + 1
+        meta["generation"] = old_metadata.get("generation", 0) + 1
     return {**new, "metadata": meta, **({"status": old["status"]} if "status" in old else {})}
 
 
-def _check_preconditions(plural: str, item: Item, wanted: JSON) -> None:
+def _check_preconditions(plural: str, item: Item, preconditions: JSON) -> None:
     """Raise a conflict if the UID or resourceVersion of the request is not the current one."""
     for name, current in (("uid", item.uid), ("resourceVersion", str(item.version))):
-        if wanted.get(name, current) != current:
-            message = f'{plural} "{item.key[1]}": the {name} is {current}, not {wanted[name]}'
+        if preconditions.get(name, current) != current:
+            message = f'{plural} "{item.key[1]}": the {name} is {current}, not {preconditions[name]}'
             raise RefusedError(409, "Conflict", message)
 
 

@@ -1,44 +1,49 @@
-"""Defaults of Jobs (batch/v1), and the validation of new Jobs and of updates.
+"""Set the defaults of Jobs (batch/v1), and validate new Jobs and updates.
 
 The refusals are those of ValidateJob and ValidateJobUpdate that a JobSet controller can run into.
 """
 
 import re
 
-from dev.simulator.job_status import ENDS, has, is_finished, is_suspended, sizes
+from dev.simulator.job_status import TERMINAL_CONDITIONS, has_condition, is_finished, is_suspended, sizes
 from kube.model.meta import JSON
 
 UID_LABEL, NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
-SCHEDULING = frozenset({"nodeSelector", "tolerations", "schedulingGates"})
-"""Fields of the pod template's spec that may change while a Job is suspended; of containers their resources may."""
+MUTABLE_POD_FIELDS = frozenset({"nodeSelector", "tolerations", "schedulingGates"})
+"""Fields of the pod template's spec that may change while a Job is suspended. Resources of containers may, too."""
 
 IMMUTABLE = "field is immutable"
 _LABEL_VALUE = re.compile(r"(?=.{0,63}\Z)([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 
 
 def with_defaults(job: JSON) -> JSON:
-    """A new Job with the defaults of batch/v1, the selector and the pod labels. It must have a name and a UID."""
+    """Return a new Job with the defaults of batch/v1, the selector and the pod labels. `job` has a name and a UID."""
     meta = job["metadata"]
     spec = {field: value for field, value in job["spec"].items() if value is not None}
     template = spec["template"]
-    pods = template.get("metadata") or {}
-    uid = {UID_LABEL: meta["uid"]}
-    owner_labels = {**uid, NAME_LABEL: meta["name"], "controller-uid": meta["uid"], "job-name": meta["name"]}
-    pods = {
-        **pods,
-        "labels": {**(pods.get("labels") or {}), **owner_labels},
-        "annotations": pods.get("annotations") or {},
+    pod_metadata = template.get("metadata") or {}
+    uid_label = {UID_LABEL: meta["uid"]}
+    owner_labels = {**uid_label, NAME_LABEL: meta["name"], "controller-uid": meta["uid"], "job-name": meta["name"]}
+    pod_metadata = {
+        **pod_metadata,
+        "labels": {**(pod_metadata.get("labels") or {}), **owner_labels},
+        "annotations": pod_metadata.get("annotations") or {},
     }
     parallelism, completions = sizes(spec)
     defaults = {"completionMode": "NonIndexed", "backoffLimit": 6, "suspend": False, "parallelism": parallelism}
     if completions is not None:
         defaults["completions"] = completions
-    whole = {**defaults, **spec, "selector": {"matchLabels": uid}, "template": {**template, "metadata": pods}}
-    return {**job, "spec": whole, "status": {}}
+    full_spec = {
+        **defaults,
+        **spec,
+        "selector": {"matchLabels": uid_label},
+        "template": {**template, "metadata": pod_metadata},
+    }
+    return {**job, "spec": full_spec, "status": {}}
 
 
 def refusal(job: JSON) -> str:
-    """Why a new Job with its defaults is not valid; "" if it is."""
+    """Return why a new Job with its defaults is not valid; "" if it is."""
     spec = job["spec"]
     if spec["completionMode"] == "Indexed" and "completions" not in spec:
         return "spec.completions: Required value: when completion mode is Indexed"
@@ -50,7 +55,7 @@ def refusal(job: JSON) -> str:
 
 
 def change_refusal(old: JSON, new: JSON, *, before_1_36: bool = False) -> str:
-    """Why the update of a Job is not valid; "" if it is. Before 1.36 a started Job keeps its pod template."""
+    """Return why the update of a Job is not valid; "" if it is. Before 1.36 a started Job keeps its pod template."""
     old_spec, new_spec = old["spec"], new["spec"]
     elastic = new_spec.get("completionMode") == "Indexed" and new_spec.get("completions") == new_spec.get("parallelism")
     if old_spec.get("completions") != new_spec.get("completions") and not elastic:
@@ -70,13 +75,15 @@ def change_refusal(old: JSON, new: JSON, *, before_1_36: bool = False) -> str:
 
 
 def status_refusal(old: JSON, new: JSON) -> str:
-    """Why the update of a Job's status is not valid; "" if it is."""
+    """Return why the update of a Job's status is not valid; "" if it is."""
     old_status, status = old.get("status") or {}, new.get("status") or {}
     if "startTime" in old_status and "startTime" not in status and not old["spec"].get("suspend"):
         return "status.startTime: Required value: startTime cannot be removed for unsuspended job"
-    if lost := [kind for kind in sorted(ENDS) if has(old, kind) and not has(new, kind)]:
-        return f"status.conditions: Invalid value: cannot disable the terminal {lost[0]} condition"
-    if all(has(new, kind) for kind in ENDS):
+    if lost_conditions := [
+        kind for kind in sorted(TERMINAL_CONDITIONS) if has_condition(old, kind) and not has_condition(new, kind)
+    ]:
+        return f"status.conditions: Invalid value: cannot disable the terminal {lost_conditions[0]} condition"
+    if all(has_condition(new, kind) for kind in TERMINAL_CONDITIONS):
         return "status.conditions: Invalid value: cannot set Complete=True and Failed=true conditions"
     if is_finished(new) and status.get("active"):
         return "status.active: Invalid value: active>0 is invalid for finished job"
@@ -86,8 +93,8 @@ def status_refusal(old: JSON, new: JSON) -> str:
 
 
 def _immutable_fields(template: JSON) -> JSON:
-    """The fields of a pod template that are immutable even while its Job is suspended."""
-    spec = {field: value for field, value in template["spec"].items() if field not in SCHEDULING}
+    """Return a pod template without the fields that may change while its Job is suspended."""
+    spec = {field: value for field, value in template["spec"].items() if field not in MUTABLE_POD_FIELDS}
     for kind in ("containers", "initContainers"):
         spec[kind] = [{k: v for k, v in c.items() if k != "resources"} for c in spec.get(kind) or []]
     meta = {

@@ -1,4 +1,4 @@
-"""The API over HTTP, without connections: it answers requests and makes the lines of a watch."""
+"""Answer HTTP requests to the API, without connections, and make the lines of watches."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from dev.simulator.api_server import ApiServer, RefusedError, status
-from dev.simulator.patches import merge, strategic
+from dev.simulator.patches import merge, merge_strategically
 from dev.simulator.resources import ALL
 from dev.simulator.selectors import SelectorError, parse
 from dev.simulator.storage import Collection, Event, Item, Key, Scope
@@ -23,9 +23,9 @@ PATH = re.compile(
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 PATCHES: dict[str | None, Callable[[Any, Any], Any]] = {
     "application/merge-patch+json": merge,
-    "application/strategic-merge-patch+json": strategic,
+    "application/strategic-merge-patch+json": merge_strategically,
 }
-LISTS = 16
+MAX_LISTS = 16
 """Paged lists that are remembered; `continue` tokens of older ones have expired."""
 
 encode = msgspec.json.Encoder().encode
@@ -47,7 +47,7 @@ class Request:
         return ";as=PartialObjectMetadata" in self.headers.get("accept", "")
 
     def json(self) -> JSON:
-        """The body; {} if it is empty. Raises `RefusedError` unless it is a JSON object."""
+        """Return the body; {} if it is empty. Raises `RefusedError` unless it is a JSON object."""
         content = self.headers.get("content-type", "application/json")
         if self.body and "json" not in content:
             message = f"{self.method} {self.path}: this server reads JSON only, not {content}"
@@ -61,7 +61,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer, in JSON."""
+    """A complete answer; its body is JSON."""
 
     status: int
     body: bytes
@@ -69,7 +69,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The object or collection of a path. An empty namespace means all or none; an empty name means the collection."""
+    """The object or collection that a path names.
+
+    An empty namespace means all of them, or that the resource has none. An empty name means the collection.
+    """
 
     kind: Resource
     namespace: str
@@ -83,7 +86,7 @@ class Target:
 
 @dataclass(slots=True)
 class Watch:
-    """The watch of a client. Lines are encoded as they are sent."""
+    """The watch of a client: makes the lines to send."""
 
     collection: Collection
     kind: Resource
@@ -95,23 +98,23 @@ class Watch:
         return b'{"type":"%b","object":%b}\n' % (event.kind.encode(), body)
 
     def bookmark(self, version: int, annotations: JSON | None = None) -> bytes:
-        """All events up to that version have been sent."""
+        """Return the line that says: all events up to this version have been sent."""
         meta = {"resourceVersion": str(version), "annotations": annotations or {}}
         shape = {"kind": self.kind.kind, "apiVersion": self.kind.api_version}
         return encode({"type": "BOOKMARK", "object": {**shape, "metadata": meta}}) + b"\n"
 
     def since(self, version: int) -> list[bytes]:
-        """The events since a version, as lines. Raises `TooOldError`."""
+        """Return the events since a version, as lines. Raises `TooOldError`."""
         return [self.line(event) for event in self.collection.since(version, self.scope)]
 
     def everything(self) -> list[bytes]:
-        """An ADDED event for each existing object, as lines."""
+        """Return an ADDED event for each existing object, as lines."""
         return [self.line(Event("ADDED", item)) for item in self.collection.find(self.scope)]
 
 
 @lru_cache(maxsize=256)
 def encode_item(item: Item, kind: Resource, metadata_only: bool) -> bytes:
-    """An object as it is sent; several watches may send the same one."""
+    """Return an object in JSON, as it is sent. Cached, because several watches may send the same object."""
     body = item.body()
     if metadata_only:
         return encode({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": body["metadata"]})
@@ -119,17 +122,20 @@ def encode_item(item: Item, kind: Resource, metadata_only: bool) -> bytes:
 
 
 def refusal_answer(error: RefusedError) -> Answer:
-    """The answer to a request that is refused."""
+    """Return the answer to a refused request."""
     return Answer(error.code, encode(status(error.code, error.reason, str(error))))
 
 
 def find_resource(api_version: str, plural: str) -> Resource | None:
-    """The resource of that name, among all that a simulated cluster may serve."""
+    """Return the resource of that name, if a simulated cluster may serve it."""
     return ALL.get((api_version, plural))
 
 
 class Rest:
-    """Answers requests on an `ApiServer`. `find` gives the served resource of an apiVersion and plural name, if any."""
+    """Answers HTTP requests to an `ApiServer`.
+
+    `find` returns the resource of an apiVersion and a plural name; None if it is not served.
+    """
 
     def __init__(self, server: ApiServer, find: Callable[[str, str], Resource | None] = find_resource) -> None:
         self.server = server
@@ -137,7 +143,7 @@ class Rest:
         self._lists: dict[str, tuple[int, list[Item]]] = {}
 
     def handle(self, request: Request) -> Answer:
-        """Answer one request other than a watch."""
+        """Return the answer to a request that is no watch."""
         try:
             return self._answer(request, self.target(request.path))
         except RefusedError as error:
@@ -146,64 +152,66 @@ class Rest:
             return refusal_answer(RefusedError(400, "BadRequest", str(error)))
 
     def target(self, path: str) -> Target:
-        """The target of a path. Raises `RefusedError` if it is not served."""
-        found = PATH.match(path)
-        if found is None:
-            raise _unknown(path)
-        version = f"{found['group']}/{found['version']}" if found["group"] else found["version"]
-        kind = self._find(version, found["plural"])
+        """Return the target of a path. Raises `RefusedError` if it is not served."""
+        match = PATH.match(path)
+        if match is None:
+            raise _not_found(path)
+        version = f"{match['group']}/{match['version']}" if match["group"] else match["version"]
+        kind = self._find(version, match["plural"])
         if kind is None:
-            raise _unknown(path)
-        return Target(kind, found["ns"] or "", found["name"] or "", found["sub"] or "")
+            raise _not_found(path)
+        return Target(kind, match["ns"] or "", match["name"] or "", match["sub"] or "")
 
     def watch(self, request: Request, target: Target) -> Watch:
-        """The watch that a request asks for."""
+        """Return the watch that a request asks for."""
         collection = self.server.storage[target.kind.plural]
         return Watch(collection, target.kind, _scope(request, target), request.metadata_only)
 
     def _answer(self, request: Request, target: Target) -> Answer:
         collection = {"GET": self._list, "POST": self._create, "DELETE": self._delete_all}
         single = {"GET": self._get, "PUT": self._update, "PATCH": self._patch, "DELETE": self._delete}
-        act = (single if target.name else collection).get(request.method)
-        if act is None:
+        handler = (single if target.name else collection).get(request.method)
+        if handler is None:
             raise RefusedError(405, "MethodNotAllowed", f"{request.method} {request.path}")
-        return act(request, target)
+        return handler(request, target)
 
     def _get(self, request: Request, target: Target) -> Answer:
-        return self._single(request, target, self.server.get(target.kind.plural, target.key))
+        return self._item_answer(request, target, self.server.get(target.kind.plural, target.key))
 
     def _create(self, request: Request, target: Target) -> Answer:
         if target.kind.namespaced != bool(target.namespace):
             raise RefusedError(400, "BadRequest", f"{request.path}: namespaced is {target.kind.namespaced}")
         dry_run = "dryRun" in request.query
         item = self.server.create(target.kind.plural, target.namespace, request.json(), dry_run=dry_run)
-        return self._single(request, target, item, code=201)
+        return self._item_answer(request, target, item, code=201)
 
     def _update(self, request: Request, target: Target) -> Answer:
         item = self.server.update(target.kind.plural, target.key, request.json(), target.sub)
-        return self._single(request, target, item)
+        return self._item_answer(request, target, item)
 
     def _patch(self, request: Request, target: Target) -> Answer:
-        how = PATCHES.get(request.headers.get("content-type"))
-        if how is None:
+        apply_patch = PATCHES.get(request.headers.get("content-type"))
+        if apply_patch is None:
             raise RefusedError(415, "UnsupportedMediaType", f"a patch of {request.headers.get('content-type')}")
-        item = self.server.patch(target.kind.plural, target.key, request.json(), target.sub, how=how)
-        return self._single(request, target, item)
+        item = self.server.patch(target.kind.plural, target.key, request.json(), target.sub, apply_patch=apply_patch)
+        return self._item_answer(request, target, item)
 
     def _delete(self, request: Request, target: Target) -> Answer:
         preconditions = request.json().get("preconditions")
-        left = self.server.delete(target.kind.plural, target.key, preconditions, foreground=_foreground(request))
-        if left is not None:
-            return self._single(request, target, left)
+        remaining = self.server.delete(
+            target.kind.plural, target.key, preconditions, foreground=_is_foreground(request)
+        )
+        if remaining is not None:
+            return self._item_answer(request, target, remaining)
         return Answer(200, encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}))
 
     def _delete_all(self, request: Request, target: Target) -> Answer:
         scope = _scope(request, target)
-        items = self.server.delete_all(target.kind.plural, scope, foreground=_foreground(request))
-        return self._page(request, target, items, {"resourceVersion": str(self.server.storage.version)})
+        items = self.server.delete_all(target.kind.plural, scope, foreground=_is_foreground(request))
+        return self._list_answer(request, target, items, {"resourceVersion": str(self.server.storage.version)})
 
     def _list(self, request: Request, target: Target) -> Answer:
-        """A page of the objects that existed when the first page was asked for."""
+        """Return a page of the objects that existed when the client asked for the first page."""
         number, _, start = request.query.get("continue", "").partition(":")
         storage = self.server.storage
         if not number:
@@ -215,21 +223,21 @@ class Rest:
         first, limit = int(start or 0), int(request.query.get("limit", 0)) or len(items)
         meta = {"resourceVersion": str(version)}
         if len(items) > first + limit:
-            meta["continue"] = f"{number or self._keep(version, items)}:{first + limit}"
-        return self._page(request, target, items[first : first + limit], meta)
+            meta["continue"] = f"{number or self._remember_list(version, items)}:{first + limit}"
+        return self._list_answer(request, target, items[first : first + limit], meta)
 
-    def _keep(self, version: int, items: list[Item]) -> str:
+    def _remember_list(self, version: int, items: list[Item]) -> str:
         """Remember a list for its next pages. Returns its number."""
-        if len(self._lists) == LISTS:
+        if len(self._lists) == MAX_LISTS:
             del self._lists[next(iter(self._lists))]
         number = str(1 + int(next(reversed(self._lists), "0")))
         self._lists[number] = version, items
         return number
 
-    def _single(self, request: Request, target: Target, item: Item, *, code: int = 200) -> Answer:
+    def _item_answer(self, request: Request, target: Target, item: Item, *, code: int = 200) -> Answer:
         return Answer(code, encode_item(item, target.kind, request.metadata_only))
 
-    def _page(self, request: Request, target: Target, items: Iterable[Item], meta: JSON) -> Answer:
+    def _list_answer(self, request: Request, target: Target, items: Iterable[Item], meta: JSON) -> Answer:
         bodies = [msgspec.Raw(encode_item(item, target.kind, request.metadata_only)) for item in items]
         shape = {"kind": f"{target.kind.kind}List", "apiVersion": target.kind.api_version}
         return Answer(200, encode({**shape, "metadata": meta, "items": bodies}))
@@ -240,10 +248,10 @@ def _scope(request: Request, target: Target) -> Scope:
     return Scope(target.namespace, labels, fields)
 
 
-def _foreground(request: Request) -> bool:
+def _is_foreground(request: Request) -> bool:
     policy = request.query.get("propagationPolicy") or request.json().get("propagationPolicy")
     return policy == "Foreground"
 
 
-def _unknown(path: str) -> RefusedError:
+def _not_found(path: str) -> RefusedError:
     return RefusedError(404, "NotFound", f"the server could not find the requested resource {path}")

@@ -1,4 +1,4 @@
-"""Label and field selectors as the API server reads them (the string form of queries). Pure."""
+"""Parse label and field selectors of queries as the API server does, and match them. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,31 +12,35 @@ _EXISTS = re.compile(r"^(?P<no>!?)\s*(?P<key>[^=!\s(),]+)$")
 
 
 class SelectorError(ValueError):
-    """A selector that the API server would not parse."""
+    """The API server would not parse this selector."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """The value of `key` is one of `values` (`wanted`), or none of them. `values` None: `key` exists, or does not."""
+    """What a selector demands of one key.
+
+    Its value has to be one of `values`, or none of them if `is_negated`. If `values` is None, the key has to exist, or
+    to be absent.
+    """
 
     key: str
     values: frozenset[str] | None
-    wanted: bool
+    is_negated: bool
 
-    def met(self, value: str | None) -> bool:
-        """Whether an object with that value (None: without the key) is selected. An absent key is in no set."""
-        found = value is not None and (self.values is None or value in self.values)
-        return found == self.wanted
+    def is_met(self, value: str | None) -> bool:
+        """Whether an object whose key has this value is selected; None: without the key, which is in no set."""
+        is_in_values = value is not None and (self.values is None or value in self.values)
+        return is_in_values != self.is_negated
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """All requirements hold."""
+    """The conjunction of requirements: it selects objects that meet all of them."""
 
     requirements: tuple[Requirement, ...] = ()
 
-    def met(self, value: Callable[[str], str | None]) -> bool:
-        return all(requirement.met(value(requirement.key)) for requirement in self.requirements)
+    def is_met(self, value: Callable[[str], str | None]) -> bool:
+        return all(requirement.is_met(value(requirement.key)) for requirement in self.requirements)
 
 
 EVERYTHING = Selector()
@@ -49,16 +53,16 @@ def parse(text: str) -> Selector:
 
 
 def matches(text: str, labels: Mapping[str, str]) -> bool:
-    """Whether an object with those labels is selected. Raises `SelectorError`."""
-    return parse(text).met(labels.get)
+    """Whether a selector selects an object with these labels. Raises `SelectorError`."""
+    return parse(text).is_met(labels.get)
 
 
 def _requirement(text: str) -> Requirement:
-    if found := _SET.match(text):
-        values = frozenset(value.strip() for value in found["values"].split(","))
-        return Requirement(found["key"], values, found["op"] == "in")
-    if found := _EQUAL.match(text):
-        return Requirement(found["key"], frozenset({found["value"]}), found["op"] != "!=")
-    if found := _EXISTS.match(text):
-        return Requirement(found["key"], None, not found["no"])
+    if match := _SET.match(text):
+        values = frozenset(value.strip() for value in match["values"].split(","))
+        return Requirement(match["key"], values, match["op"] == "notin")
+    if match := _EQUAL.match(text):
+        return Requirement(match["key"], frozenset({match["value"]}), match["op"] == "!=")
+    if match := _EXISTS.match(text):
+        return Requirement(match["key"], None, bool(match["no"]))
     raise SelectorError(f"unable to parse requirement: {text!r}")

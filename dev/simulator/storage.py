@@ -1,4 +1,4 @@
-"""Objects by resource with one counter of versions, and watches that replay what has happened since a version.
+"""Keep objects by resource, with one counter of versions, and the changes since a version, for watches.
 
 Every version of an object is immutable, so that a watch may encode it later.
 """
@@ -16,7 +16,7 @@ Key = tuple[str, str]
 """(namespace, name); namespace is "" for cluster-scoped objects."""
 
 HISTORY_LENGTH = 50_000
-"""Changes of one resource in the history of watches; a watch from an earlier version has to list again."""
+"""How many changes of one resource are kept; a watch from an earlier version has to list again."""
 
 
 class Item(Hashable, Protocol):
@@ -41,7 +41,7 @@ class Item(Hashable, Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plain:
+class JsonItem:
     """An object that is stored as JSON."""
 
     content: JSON
@@ -69,19 +69,19 @@ class Plain:
         return [ref["uid"] for ref in self.meta.get("ownerReferences") or ()]
 
     def label(self, key: str) -> str | None:
-        found: str | None = (self.meta.get("labels") or {}).get(key)
-        return found
+        label_value: str | None = (self.meta.get("labels") or {}).get(key)
+        return label_value
 
     def body(self) -> JSON:
         return self.content
 
-    def at(self, version: int) -> "Plain":
-        return Plain({**self.content, "metadata": {**self.meta, "resourceVersion": str(version)}})
+    def at(self, version: int) -> "JsonItem":
+        return JsonItem({**self.content, "metadata": {**self.meta, "resourceVersion": str(version)}})
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The selection of a list, watch or collective deletion. `namespace` "" means all of them."""
+    """The objects that a list, a watch or a collective deletion selects. `namespace` "" means all namespaces."""
 
     namespace: str = ""
     labels: Selector = EVERYTHING
@@ -90,8 +90,8 @@ class Scope:
     def holds(self, item: Item) -> bool:
         return (
             (not self.namespace or self.namespace == item.key[0])
-            and (not self.labels.requirements or self.labels.met(item.label))
-            and (not self.fields.requirements or self.fields.met(lambda path: _field(item.body(), path)))
+            and (not self.labels.requirements or self.labels.is_met(item.label))
+            and (not self.fields.requirements or self.fields.is_met(lambda path: _field(item.body(), path)))
         )
 
 
@@ -116,8 +116,8 @@ class _Change:
     new: Item | None
     version: int
 
-    def seen_in(self, scope: Scope) -> Event | None:
-        """The event for watches of a scope: an object that leaves the scope is deleted for them."""
+    def event_in(self, scope: Scope) -> Event | None:
+        """Return the event for watches of a scope, if any. An object that leaves the scope is DELETED for them."""
         before = self.old is not None and scope.holds(self.old)
         after = self.new is not None and scope.holds(self.new)
         if after and self.new is not None:
@@ -128,7 +128,7 @@ class _Change:
 
 
 class TooOldError(Exception):
-    """The history after the version of a watch is not kept any more."""
+    """The changes since the version of a watch are not kept any more."""
 
 
 @dataclass(eq=False, slots=True)
@@ -151,27 +151,27 @@ class Collection:
 
     @property
     def version(self) -> int:
-        """The resourceVersion of the last change."""
+        """Return the resourceVersion of the last change."""
         return self.history[-1].version if self.history else self.forgotten
 
     def find(self, scope: Scope) -> Iterator[Item]:
-        """The objects of a scope, unordered."""
+        """Return the objects of a scope, unordered."""
         return filter(scope.holds, list(self.objects.values()))
 
     def select(self, scope: Scope) -> list[Item]:
-        """The objects of a scope, by namespace and name."""
+        """Return the objects of a scope, sorted by namespace and name."""
         return sorted(self.find(scope), key=lambda item: item.key)
 
     def since(self, version: int, scope: Scope) -> list[Event]:
-        """The events in a scope after a version. Raises `TooOldError`."""
+        """Return the events in a scope after a version, oldest first. Raises `TooOldError`."""
         if version < self.forgotten:
             raise TooOldError(f"too old resource version: {version} ({self.forgotten})")
         new = takewhile(lambda change: change.version > version, reversed(self.history))
-        found = [event for change in new if (event := change.seen_in(scope)) is not None]
-        return found[::-1]
+        events = [event for change in new if (event := change.event_in(scope)) is not None]
+        return events[::-1]
 
     def change(self, old: Item | None, new: Item | None, version: int) -> None:
-        """Replace `old` by `new`, and call the watchers."""
+        """Replace `old` (None: a new object) by `new` (None: deleted), and call the watchers that see the change."""
         key = (new or old).key  # type: ignore[union-attr]  # one of them is there
         if new is None:
             del self.objects[key]
@@ -182,7 +182,7 @@ class Collection:
             self.forgotten = self.history[0].version
         self.history.append(change)
         for watcher in tuple(self.watchers):
-            if (event := change.seen_in(watcher.scope)) is not None:
+            if (event := change.event_in(watcher.scope)) is not None:
                 watcher.handle(event)
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
@@ -196,7 +196,7 @@ class Collection:
 
 
 class Storage:
-    """All collections, by plural name, and who owns whom."""
+    """All collections, by plural name, and an index of owners."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -218,7 +218,7 @@ class Storage:
         self.version += 1
         new = item.at(self.version)
         old = self.get(plural, new.key)
-        self._own(plural, old, new)
+        self._update_owners(plural, old, new)
         self[plural].change(old, new, self.version)
         return new
 
@@ -226,12 +226,12 @@ class Storage:
         """Remove an object, but not the objects that it owns."""
         self.version += 1
         old = self[plural].objects[key]
-        self._own(plural, old, None)
+        self._update_owners(plural, old, None)
         self[plural].change(old, None, self.version)
         return old
 
-    def _own(self, plural: str, old: Item | None, new: Item | None) -> None:
-        """Update the index of owners."""
+    def _update_owners(self, plural: str, old: Item | None, new: Item | None) -> None:
+        """Update the index of owners after the change of an object."""
         before, after = (() if item is None else tuple(item.owners) for item in (old, new))
         item = old or new
         if before == after or item is None:
@@ -252,5 +252,5 @@ class Storage:
             collection.forgotten = self.version
 
     def owned_by(self, uid: str) -> list[tuple[str, Key]]:
-        """The objects that an object owns, as (plural, key)."""
+        """Return the objects that an object owns, as (plural, key)."""
         return list(self._owned.get(uid, ()))

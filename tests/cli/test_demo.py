@@ -25,7 +25,9 @@ def test_who_keeps_the_demo_is_told_the_address_of_the_page_and_how_to_go_on():
         kubectl=Path("/demo/bin/kubectl"),
         audit_log=Path("/demo/audit.log"),
     )
-    explain_how_to_go_on(Console(file=output, soft_wrap=True), cast("Any", cluster), "/demo/manager.log", fake=True)
+    explain_how_to_go_on(
+        Console(file=output, soft_wrap=True), cast("Any", cluster), "/demo/manager.log", has_fake_nodes=True
+    )
     said = output.getvalue()
     assert f"http://{ADDRESS}/" in said
     assert "export KUBECONFIG=/demo/config\n" in said

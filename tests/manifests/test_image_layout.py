@@ -92,7 +92,7 @@ def test_an_old_layout_is_not_written_over(root, tmp_path):
 @pytest.mark.parametrize(("target", "name"), [("", "jobset"), ("agent", "jobset-in-place-restart-agent")])
 def test_each_image_has_the_labels_of_the_oci_annotations(target, name):
     arguments = {key: f"the {key}" for key in ("VERSION", "REVISION", "CREATED", "SOURCE", "PYTHON_IMAGE")}
-    labels = image_layout.stage(image_layout.cut_after(DOCKERFILE, target), arguments)["Labels"]
+    labels = image_layout.config_of_last_stage(image_layout.cut_after(DOCKERFILE, target), arguments)["Labels"]
     given = {key.removeprefix("org.opencontainers.image."): value for key, value in labels.items()}
     assert labels["org.opencontainers.image.title"] == name
     assert given.pop("base.name", None) == ("the PYTHON_IMAGE" if "agent" in name else None)

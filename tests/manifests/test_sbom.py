@@ -13,7 +13,7 @@ from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
 from dev.hack import sbom
-from dev.hack.licences import run_time
+from dev.hack.licences import image_distributions
 
 LIBC = "Package: libc6\nStatus: install ok installed\nArchitecture: arm64\nVersion: 2.41-12+deb13u3\n"
 
@@ -22,7 +22,7 @@ LIBC = "Package: libc6\nStatus: install ok installed\nArchitecture: arm64\nVersi
 def root(tmp_path: Path) -> Path:
     """A root with the locked Python packages, Python 3.11.16, and one package of Debian."""
     locked = sbom.locked_versions()
-    for name in run_time():
+    for name in image_distributions():
         install(tmp_path / "root", name, locked[name])
     install(tmp_path / "root", "jobset_controller", sbom.VERSION)
     for path, text in {
@@ -73,14 +73,14 @@ def test_the_document_of_cyclonedx_is_valid(documents):
     document = cyclonedx(documents)
     validator.validate(document)
     assert not validator.is_valid(document | {"components": [{"name": "without a type"}]})
-    assert len(Bom.from_json(document).components) == len(run_time()) + 3
+    assert len(Bom.from_json(document).components) == len(image_distributions()) + 3
 
 
 def test_both_name_the_same_packages_and_versions(documents):
     one = {each["purl"] for each in cyclonedx(documents)["components"]}
     other = {link["referenceLocator"] for each in spdx(documents)["packages"] for link in each.get("externalRefs", ())}
     assert one == other
-    python = {f"pkg:pypi/{name}@{sbom.locked_versions()[name]}" for name in run_time()}
+    python = {f"pkg:pypi/{name}@{sbom.locked_versions()[name]}" for name in image_distributions()}
     assert python < one
     assert one - python == {
         f"pkg:pypi/jobset-controller@{sbom.VERSION}",

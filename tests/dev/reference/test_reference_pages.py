@@ -12,7 +12,7 @@ from app.settings import Settings
 from app.settings_file import parse
 from authoring.rule_catalogue import all_rules
 from cli import main as cli
-from dev.reference.pages import words
+from dev.reference.pages import template_markdown
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 RULES = {rule.id: rule for rule in all_rules()}
@@ -134,7 +134,9 @@ def test_rules_stand_on_the_page_of_validation_in_the_section_that_they_cite():
 
 def test_rules_have_on_the_page_of_validation_the_words_that_users_get():
     assert len(rows()) > 100
-    assert {name: text for name, (_, text) in rows().items()} == {name: words(RULES[name].message) for name in rows()}
+    assert {name: text for name, (_, text) in rows().items()} == {
+        name: template_markdown(RULES[name].message) for name in rows()
+    }
 
 
 def test_warnings_are_marked_as_such_on_the_page_of_validation():

@@ -86,12 +86,12 @@ def events(server: Rest, path: str, since: int, **query: str) -> list[tuple[str,
 )
 def test_selectors_select_as_kubernetes_documents_them(text, selected):
     labels = {"a": {"k": "1"}, "b": {"k": "2"}, "none": {}}
-    assert [name for name, found in labels.items() if parse(text).met(found.get)] == selected
+    assert [name for name, found in labels.items() if parse(text).is_met(found.get)] == selected
 
 
 def test_a_selector_may_ask_for_an_empty_value():
-    assert parse("k=").met({"k": ""}.get)
-    assert not parse("k=").met({"k": "1"}.get)
+    assert parse("k=").is_met({"k": ""}.get)
+    assert not parse("k=").is_met({"k": "1"}.get)
 
 
 @pytest.mark.parametrize("text", ["k in 1", "a b", "k in (1", "=x"])

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 from dev.simulator.selectors import parse
-from dev.simulator.storage import Plain, Scope, Storage, Watcher
+from dev.simulator.storage import JsonItem, Scope, Storage, Watcher
 
 
-def pod(number: int, **labels: str) -> Plain:
+def pod(number: int, **labels: str) -> JsonItem:
     owner = [{"uid": f"owner-{number}"}]
-    return Plain(
+    return JsonItem(
         {"metadata": {"name": "p", "namespace": f"ns-{number}", "uid": "u", "labels": labels, "ownerReferences": owner}}
     )
 

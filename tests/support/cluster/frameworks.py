@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dev.cluster.assets import alone, default_cache_root
+from dev.cluster.assets import default_cache_root, exclusive_lock
 from dev.cluster.progress import step
 from dev.cluster.real.image import Image, ImageLayout
 from dev.cluster.real.load import CONFIG
@@ -74,11 +74,11 @@ def locate_framework_image(example: str) -> Path:
         PACKAGES[name],
         COMPILES.get(name),
         LIBRARIES.get(name),
-        node_images.digest(["dev/hack/node_images.py"]),
+        node_images.digest_of_sources(["dev/hack/node_images.py"]),
     )
     folder = _folder(f"image-{name}", repr(made_from))
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with alone(folder.with_suffix(".lock")):
+    with exclusive_lock(folder.with_suffix(".lock")):
         if not folder.exists():
             scratch = folder.with_suffix(".tmp")
             shutil.rmtree(scratch, ignore_errors=True)

@@ -73,7 +73,7 @@ class FailingNodes(ApiServer):
         pod = self.tables["pods"].live[name]
         target = {"type": "DisruptionTarget", "status": "True", "reason": EVICTION}
         status = {**pod.content["status"], "conditions": [target]}
-        self.mark("pods", self.put("pods", {**pod.content, "status": status}), pod.meta["finalizers"])
+        self.mark_deleted("pods", self.put("pods", {**pod.content, "status": status}), pod.meta["finalizers"])
 
     def fail_node(self, name: str, taint: str) -> None:
         """It has this taint from now on; without one it is gone. Who says that it is off does not say since when."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from dev.simulator.selectors import parse
-from dev.simulator.storage import Plain, Scope
+from dev.simulator.storage import JsonItem, Scope
 from kube.errors import from_response
 from kube.reader import PAGE
 from kube.transport import Request, Response
@@ -20,7 +20,9 @@ JSON = dict[str, Any]
 class Cluster:
     """Answers by path and query, in pages; `endless` names collections of which there is always another page.
 
-    `logs` are texts by pod and container; `unread` says of a pod why its logs cannot be read. `changes` are the events of a watch, as (type, object); when they are over, the watch stays open. `has_namespaces`: every namespace is there; else those among the objects. `warning`: what it warns of each patch.
+    `logs` are texts by pod and container; `unread` says of a pod why its logs cannot be read. `changes` are the events
+    of a watch, as (type, object); when they are over, the watch stays open. `has_namespaces`: every namespace is there;
+    else those among the objects. `warning`: what it warns of each patch.
     """
 
     def __init__(self, *objects: JSON, endless: tuple[str, ...] = ()) -> None:
@@ -121,4 +123,4 @@ def _chosen(body: JSON, query: dict[str, str]) -> bool:
     """Whether the selectors choose it; of those by fields, only by phase."""
     phases = [term for term in query.get("fieldSelector", "").split(",") if term.startswith("status.phase")]
     scope = Scope(labels=parse(query.get("labelSelector", "")), fields=parse(",".join(phases)))
-    return scope.holds(Plain(body))
+    return scope.holds(JsonItem(body))

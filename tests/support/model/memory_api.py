@@ -1,8 +1,8 @@
 """The simulated API server as a Transport, for unit and property tests of `kube` and of whoever uses its client.
 
-Beside what `dev.simulator` promises it ends, breaks and expires watches when a test says so. Whatever resource is asked for
-is served, and there is no admission. There is no garbage collector either: what is deleted in the foreground goes at once.
-Whether the real API server keeps the same promises is what tests/integration/test_kube_*.py are for.
+Beside what `dev.simulator` promises it ends, breaks and expires watches when a test says so. Whatever resource is asked
+for is served, and there is no admission. There is no garbage collector either: what is deleted in the foreground goes
+at once. Whether the real API server keeps the same promises is what tests/integration/test_kube_*.py are for.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import msgspec
 
 from dev.simulator import resources, rest
 from dev.simulator.api_server import ApiServer
-from dev.simulator.storage import Item, Key, Plain, Scope, TooOldError, Watcher
+from dev.simulator.storage import Item, JsonItem, Key, Scope, TooOldError, Watcher
 from kube.errors import TransportError, from_response
 from kube.model.meta import JSON
 from kube.resources import Resource
@@ -87,7 +87,7 @@ class MemoryApi:
         old = stored.body() if stored else {}
         meta = {"name": name, "namespace": namespace, "uid": stored.uid if stored else self.server.uid()}
         obj = {**old, **fields, "metadata": {**meta, **fields.get("metadata", {})}}
-        return self.storage.put(plural, Plain(obj)).body()
+        return self.storage.put(plural, JsonItem(obj)).body()
 
     def drop(self, plural: str, name: str, namespace: str = "ns") -> None:
         self.storage.drop(plural, (namespace, name))

@@ -1,7 +1,7 @@
 """One process of the JobSet controller over `tests.support.model.stale`: real caches, queue handlers, planner and executor.
 
-Each watch is a place in the log of its kind, and moves on only when told to: every cache may be behind the others and the
-server. What the process wrote is laid over its caches by the real store. A fault is planned for the n-th write.
+Each watch is a place in the log of its kind, and moves on only when told to: every cache may be behind the others and
+the server. What the process wrote is laid over its caches by the real store. A fault is planned for the n-th write.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from controllers.jobset.execute import FailedWrites
 from controllers.jobset.watches import Watches
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from dev.simulator.api_server import RefusedError, status
-from dev.simulator.patches import merge, strategic
+from dev.simulator.patches import merge, merge_strategically
 from dev.simulator.selectors import parse
 from dev.simulator.storage import Event, Scope
 from kube.client import ListMeta, Page, PatchType
@@ -139,8 +139,8 @@ class Client:
         return frozenset(item.uid for item in found if not item.body()["metadata"].get("finalizers"))
 
     async def patch(self, resource: Any, name: str, patch: Any, *, subresource: str = "", **options: Any) -> Any:
-        how = strategic if options.get("patch_type") is PatchType.STRATEGIC else merge
-        act = partial(self.server.patch, resource.plural, (NS, name), patch, subresource, how=how)
+        how = merge_strategically if options.get("patch_type") is PatchType.STRATEGIC else merge
+        act = partial(self.server.patch, resource.plural, (NS, name), patch, subresource, apply_patch=how)
         return _read(resource, self.write(act))
 
     async def list(self, resource: Any, *, label_selector: str = "", field_selector: str = "", **_: Any) -> Page[Any]:

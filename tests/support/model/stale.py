@@ -1,7 +1,8 @@
 """The simulated API server with one JobSet in one namespace, and what everybody but its controller does there.
 
-Every change of a kind goes into the log of that kind, in order: a watch is a place in that log, and a cache that is behind
-is an earlier place. What the controller writes is shown to `tests.support.model.ledger`, which judges it; nothing here does.
+Every change of a kind goes into the log of that kind, in order: a watch is a place in that log, and a cache that is
+behind is an earlier place. What the controller writes is shown to `tests.support.model.ledger`, which judges it;
+nothing here does.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from dev.simulator import group_rules, job_rules, job_status
 from dev.simulator.api_server import FOREGROUND
 from dev.simulator.patches import merge
 from dev.simulator.selectors import parse
-from dev.simulator.storage import Collection, Event, Item, Plain, Scope, Watcher
+from dev.simulator.storage import Collection, Event, Item, JsonItem, Scope, Watcher
 from kube.model.meta import JSON, seconds_between
 from tests.support.model.failing_nodes import FailingNodes, node_of
 from tests.support.model.ledger import Ledger
@@ -47,7 +48,7 @@ WATCHED = {"jobs": Scope(labels=parse(keys.JOBSET_NAME))}
 
 
 @dataclass(frozen=True, eq=False)
-class Stored(Plain):
+class Stored(JsonItem):
     """One version of an object. `record` makes of it what caches hold."""
 
     record: Callable[[JSON], Any]
@@ -196,7 +197,7 @@ class Server(FailingNodes):
         ours = keys.JOBSET_NAME, keys.JOBSET_UID, keys.RESTART_ATTEMPT
         labels = {key: meta["labels"][key] for key in ours if key in meta["labels"]} | {keys.JOB_UID: meta["uid"]}
         ref = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
-        pod = {"name": f"pod-of-{meta['uid']}", "namespace": NS, "uid": self.uid(), "labels": labels}
+        pod = {"name": f"pod-of-{meta['uid']}", "namespace": NS, "uid": self.new_uid(), "labels": labels}
         pod |= {"ownerReferences": [ref], "creationTimestamp": self.timestamp(), "finalizers": [keys.JOB_TRACKING]}
         spec, pod["annotations"] = _placed(job)
         if self.nodeless(job):
@@ -244,7 +245,7 @@ class Server(FailingNodes):
         if node not in self.failed_nodes or (deleting and self.off(node)):
             self.drop("pods", pod.key[1])
         elif not deleting:
-            self.mark("pods", pod, [])
+            self.mark_deleted("pods", pod, [])
 
     def orphans(self, *, ended: bool = True) -> dict[str, JSON]:
         """Metadata of pods whose Job is gone, by the UID of that; with those that have `ended`, or without."""
@@ -277,7 +278,7 @@ class Server(FailingNodes):
 
     def runnable(self, job: Job) -> bool:
         raw = self.jobs[job.metadata.name].content
-        return job_status.may_run(raw) and not job_status.has(raw, "FailureTarget")
+        return job_status.may_run(raw) and not job_status.has_condition(raw, "FailureTarget")
 
     def haltable(self, job: Job) -> bool:
         raw = self.jobs[job.metadata.name].content
@@ -338,7 +339,7 @@ class Server(FailingNodes):
 
     def terminate(self, plural: str, name: str) -> None:
         """Somebody deletes it in the foreground."""
-        self.mark(plural, self.get(plural, (NS, name)), [FOREGROUND])
+        self.mark_deleted(plural, self.get(plural, (NS, name)), [FOREGROUND])
 
     def lose(self, plural: str, name: str) -> None:
         """Somebody deletes a group."""
@@ -359,7 +360,7 @@ class Server(FailingNodes):
         if owner is not None:
             kind, uid = owner
             refs = [{"apiVersion": keys.API_VERSION, "kind": kind, "name": "js", "uid": uid, "controller": True}]
-        meta = {"name": name, "namespace": NS, "uid": self.uid(), "labels": labels or {}, "ownerReferences": refs}
+        meta = {"name": name, "namespace": NS, "uid": self.new_uid(), "labels": labels or {}, "ownerReferences": refs}
         self.put("jobs", job_rules.with_defaults({"metadata": meta, "spec": {"template": {"spec": {}}}}))
 
 

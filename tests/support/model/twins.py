@@ -1,7 +1,7 @@
 """A namespace in which every kind of object that a controller reads decides something, and strangers that resemble them.
 
-`play` runs the real watches, reconcilers and look-ups over an API server in memory, and gives everything that they write
-and report. With strangers it must give the same.
+`play` runs the real watches, reconcilers and look-ups over an API server in memory, and gives everything that they
+write and report. With strangers it must give the same.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from controllers.placement.controller import JobRequest, PlacementReconciler
 from controllers.placement.domains import Domains
 from controllers.placement.watches import PlacementWatches
 from dev.simulator.patches import merge
-from dev.simulator.storage import Plain
+from dev.simulator.storage import JsonItem
 from kube.client import Client
 from kube.controller import Request
 from kube.informer import Informer
@@ -109,7 +109,7 @@ class Scene:
         """Store an object as it is, with a UID that follows from its name."""
         meta = body["metadata"]
         meta.setdefault("uid", f"{plural}-{meta.get('namespace', '')}-{meta['name']}")
-        self.api.storage.put(plural, Plain(body))
+        self.api.storage.put(plural, JsonItem(body))
 
     def change(self, plural: str, name: str, patch: JSON) -> None:
         self.put(plural, merge(copy.deepcopy(self.api.objects(plural)["ns", name]), patch))

@@ -40,7 +40,7 @@ from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import Ended, FailedPod, KnownGroups, Observed
 from controllers.planning.plan import Planning, plan
 from dev.simulator import job_rules, job_status, jobset_rules
-from dev.simulator.patches import merge, strategic
+from dev.simulator.patches import merge, merge_strategically
 from dev.simulator.selectors import matches
 from kube.decode import convert
 from kube.model.meta import Owner
@@ -275,7 +275,7 @@ class World(Namespace):
                 assert meta["uid"] == named["uid"], f"{name} is another Job by now"
                 version = meta.get("resourceVersion", "")
                 assert named.get("resourceVersion", version) == version, f"{name} has changed by now"
-                self._patch(name, (strategic if action.resources else merge)(self.jobs[name], patch))
+                self._patch(name, (merge_strategically if action.resources else merge)(self.jobs[name], patch))
             case CreateService():
                 assert self.service is None, "the Service is created twice"
                 self.service = msgspec.convert(action.body, Service)

@@ -85,7 +85,7 @@ class MemoryApi:
         """Create or change an object."""
         stored = self.storage.get(plural, (namespace, name))
         old = stored.body() if stored else {}
-        meta = {"name": name, "namespace": namespace, "uid": stored.uid if stored else self.server.uid()}
+        meta = {"name": name, "namespace": namespace, "uid": stored.uid if stored else self.server.new_uid()}
         obj = {**old, **fields, "metadata": {**meta, **fields.get("metadata", {})}}
         return self.storage.put(plural, JsonItem(obj)).body()
 

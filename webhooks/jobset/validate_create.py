@@ -135,7 +135,7 @@ TEXTS: tuple[SubjectCheck, ...] = (
     addresses.check_addresses,
     ranks.check_ranks,
 )
-"""Checks that read the texts of containers, which cost a step for each character."""
+"""Checks that read the texts of containers. Each check costs a step for each character."""
 
 
 def create_findings(js: Subject, work: Work) -> Iterator[FieldError]:

@@ -51,7 +51,7 @@ def policy_handlers(
 
 
 def faults_of(schema: Schema, obj: JSON, known: Sequence[FieldError] = ()) -> tuple[list[FieldError], JobSetPolicy]:
-    """The faults of a policy, and the decoded policy, without values that the schema refuses.
+    """The faults of a policy, and the policy, decoded after values that the schema refuses were removed.
 
     `known`: faults, such as unknown fields and an invalid name, that a caller outside of a webhook has found.
     """

@@ -1,4 +1,4 @@
-"""Nodes that a set keeps away from because they failed it (spec.failurePolicy.avoidNodes)."""
+"""Nodes that a set avoids after a failure on them (spec.failurePolicy.avoidNodes)."""
 
 from collections.abc import Iterator
 

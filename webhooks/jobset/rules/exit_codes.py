@@ -101,7 +101,7 @@ def _check_rule_count(entry: Entry, own_count: int) -> Iterator[FieldError]:
     path = entry.job_path.at("podFailurePolicy", "rules")
     count = len(pod_failure_rules(entry.rjob.job_spec, entry.rjob.exit_code_policy))
     surplus = count - MAX_POD_FAILURE_RULES
-    if surplus > 0 and own_count <= MAX_POD_FAILURE_RULES:  # the Job API reports more rules in the template
+    if surplus > 0 and own_count <= MAX_POD_FAILURE_RULES:  # the Job API refuses a longer list in the template
         yield RULES_TOO_MANY.at(path, count, count=count, added=count - own_count, surplus=surplus)
 
 

@@ -1,9 +1,9 @@
 """Builds the trees of groups that `spec.scheduling` asks for. All readers of that field use it. Pure.
 
-The three levels of the spec become at most two levels of CompositePodGroups above PodGroups. There is a group for each
-level with fields of the user, and where Kubernetes needs one. Admission checks these trees, `jobset render` draws them,
-and the controller creates them. Pods are counted as they can exist at the same time, never more than a Job has
-completions.
+The three levels of the spec (the set, its entries in `replicatedJobs`, and Jobs) become at most two levels of
+CompositePodGroups above PodGroups. There is a group for each level with fields of the user, and where Kubernetes needs
+one. Admission checks these trees, `jobset render` draws them, and the controller creates them. Pods are counted as they
+can exist at the same time, never more than a Job has completions.
 """
 
 import hashlib
@@ -175,26 +175,28 @@ class _Compiler:
         spec, rjobs = self._spec, self._js.spec.replicated_jobs
         if not is_sequenced(self._js.spec) or spec.scheduling_policy is not None:
             group = self._pod_group(ROOT, rjobs, _is_gang(spec.scheduling_policy))
-            return _some(
+            return _as_tuple(
                 None if group is None else _with_constraints(group, spec.scheduling_constraints, spec.disruption_mode)
             )
         groups_or_none = (self._pod_group(f"rj-{rjob.name}", (rjob,), gang=True) for rjob in rjobs)
         groups = tuple(group for group in groups_or_none if group is not None)
         if spec.scheduling_constraints is None and spec.disruption_mode is None:
             return groups
-        return _some(self._composite(ROOT, groups, None, spec.scheduling_constraints, spec.disruption_mode))
+        return _as_tuple(self._composite(ROOT, groups, None, spec.scheduling_constraints, spec.disruption_mode))
 
     def _with_entries(self) -> tuple[Group, ...]:
+        """The trees of a spec with entries."""
         spec = self._spec
         if spec.scheduling_policy or spec.scheduling_constraints or spec.disruption_mode:
             return self._groups_below_root()
-        roots = [root for entry in spec.replicated_jobs for root in self._entry(entry)]
+        roots = [root for entry in spec.replicated_jobs for root in self._groups_of_entry(entry)]
         if len({root.composite for root in roots}) < 2:
             return tuple(roots)
         # All roots of a Workload must be of one kind, so a PodGroup beside composites gets a composite of its own.
         return tuple(root if root.composite else self._wrapper(root) for root in roots)
 
     def _groups_below_root(self) -> tuple[Group, ...]:
+        """The tree of a spec with entries, if the whole set has fields of its own."""
         spec = self._spec
         merged = self._merged_levels()
         if merged is not None:
@@ -204,15 +206,17 @@ class _Compiler:
         gang = _is_gang(spec.scheduling_policy) and spec.scheduling_policy is not None
         children: list[Group] = []
         for entry in spec.replicated_jobs:
-            children += self._entry(entry, below_root=True)
+            children += self._groups_of_entry(entry, below_root=True)
         children += filter(None, (self._pod_group(f"rj-{rjob.name}", (rjob,), gang) for rjob in untargeted))
         order = {rjob.name: number for number, rjob in enumerate(self._js.spec.replicated_jobs)}
         children.sort(key=lambda child: order[child.replicated_jobs[0]])
         policy = spec.scheduling_policy
-        return _some(self._composite(ROOT, tuple(children), policy, spec.scheduling_constraints, spec.disruption_mode))
+        return _as_tuple(
+            self._composite(ROOT, tuple(children), policy, spec.scheduling_constraints, spec.disruption_mode)
+        )
 
     def _merged_levels(self) -> tuple[Group, ...] | None:
-        """The set and its only entry as one composite; None if the entry has not all Jobs, or both set one field."""
+        """The set and its only entry as one composite; None if it leaves Jobs out, or both set the same field."""
         spec = self._spec
         if len(spec.replicated_jobs) != 1:
             return None
@@ -225,10 +229,10 @@ class _Compiler:
         policy, constraints, mode = (
             getattr(entry, name) if getattr(spec, name) is None else getattr(spec, name) for name in fields
         )
-        jobs = tuple(self._jobs(entry, entry.job))
-        return _some(self._composite(ROOT, jobs, policy or GANG, constraints, mode))
+        jobs = tuple(self._groups_of_jobs(entry, entry.job))
+        return _as_tuple(self._composite(ROOT, jobs, policy or GANG, constraints, mode))
 
-    def _entry(self, entry: EntryScheduling, *, below_root: bool = False) -> tuple[Group, ...]:
+    def _groups_of_entry(self, entry: EntryScheduling, *, below_root: bool = False) -> tuple[Group, ...]:
         """The groups of an entry: one PodGroup, a PodGroup for each Job, or a composite of the latter."""
         rjobs = tuple(self._rjobs[name] for name in entry.target_replicated_jobs if name in self._rjobs)
         template = self._entry_template(entry.target_replicated_jobs)
@@ -238,14 +242,14 @@ class _Compiler:
                 return ()
             group = _with_constraints(group, entry.scheduling_constraints, entry.disruption_mode)
             return (replace(group, claims=entry.resource_claims),)
-        jobs = tuple(self._jobs(entry, entry.job))
+        jobs = tuple(self._groups_of_jobs(entry, entry.job))
         has_fields = entry.scheduling_policy or entry.scheduling_constraints or entry.disruption_mode
         if not (has_fields or below_root):
             return jobs
         policy = entry.scheduling_policy or GANG
-        return _some(self._composite(template, jobs, policy, entry.scheduling_constraints, entry.disruption_mode))
+        return _as_tuple(self._composite(template, jobs, policy, entry.scheduling_constraints, entry.disruption_mode))
 
-    def _jobs(self, entry: EntryScheduling, job: JobScheduling) -> Iterator[Group]:
+    def _groups_of_jobs(self, entry: EntryScheduling, job: JobScheduling) -> Iterator[Group]:
         """One PodGroup for each Job of the entry. The PodGroups of one ReplicatedJob share a template."""
         for target in entry.target_replicated_jobs:
             rjob = self._rjobs.get(target)
@@ -267,9 +271,13 @@ class _Compiler:
 
     def _pod_group(self, template: str, rjobs: tuple[ReplicatedJob, ...], gang: bool) -> Group | None:
         """One PodGroup for all pods of these ReplicatedJobs; None if they have no pods."""
-        sized = [(job_name_prefix(self._js.metadata.name, rjob.name), rjob, pods_at_once(rjob)) for rjob in rjobs]
+        jobs_with_pods = [
+            (job_name_prefix(self._js.metadata.name, rjob.name), rjob, pods_at_once(rjob)) for rjob in rjobs
+        ]
         jobs = tuple(
-            (f"{prefix}{index}", pods) for prefix, rjob, pods in sized for index in range(rjob.replicas if pods else 0)
+            (f"{prefix}{index}", pods)
+            for prefix, rjob, pods in jobs_with_pods
+            for index in range(rjob.replicas if pods else 0)
         )
         if not jobs:
             return None
@@ -289,6 +297,7 @@ class _Compiler:
         constraints: SchedulingConstraints | None,
         mode: DisruptionMode | None,
     ) -> Group | None:
+        """A composite above these groups; None if there are none."""
         if not children:
             return None
         min_groups = policy.gang.min_group_count if policy is not None and policy.gang is not None else None
@@ -366,5 +375,5 @@ def _inherit(group: Group, mode: str) -> Group:
     return replace(group, mode=own_mode, children=tuple(_inherit(child, child_mode) for child in group.children))
 
 
-def _some(group: Group | None) -> tuple[Group, ...]:
+def _as_tuple(group: Group | None) -> tuple[Group, ...]:
     return () if group is None else (group,)

@@ -45,8 +45,8 @@ MAX_WORDS = 100
 class Resumptions:
     """How often each Job of one JobSet was resumed since the set was last suspended, and which Jobs have to wait.
 
-    At most one entry for each Job, by UID. Times are of the event loop's clock. `is_reported`: whether it was checked
-    since the last resume if a Warning is needed.
+    At most one entry for each Job, by UID. Times are of the event loop's clock. `is_reported`: whether no Warning about
+    Jobs that are suspended again is needed before the next resume.
     """
 
     is_reported: bool = True

@@ -109,7 +109,8 @@ def tally(children: Iterable[Child]) -> Mapping[str, Tally]:
 
 def replace_counts(counts: Tally, old: Tally, new: Tally) -> Tally:
     """`counts`, in which the counts `old` are replaced by `new`."""
-    return Tally(*(before - was + now for before, was, now in zip(counts, old, new, strict=True)))
+    triples = zip(counts, old, new, strict=True)
+    return Tally(*(count - old_count + new_count for count, old_count, new_count in triples))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ def all_exist(indexes: set[int], replicas: int) -> bool:
     return len(indexes) >= replicas and indexes.issuperset(range(replicas))
 
 
-by_index = attrgetter("global_index", "replicated_job")
+child_order = attrgetter("global_index", "replicated_job")
 """The sort key of children. A surplus Job may have the same global index as a Job of another ReplicatedJob."""
 
 
@@ -233,6 +234,7 @@ class _Sorting:
         self._newer: list[Job] = []
 
     def add(self, job: Job, *, gone: bool) -> None:
+        """Sort one Job. `gone`: its object was deleted."""
         labels = job.metadata.labels
         attempt = integer(labels.get(keys.RESTART_ATTEMPT))
         if attempt is not None and attempt < self._attempt:
@@ -246,7 +248,7 @@ class _Sorting:
             return
         child = Child(job, group.jobs.replicated_job.name, index, group.jobs.global_offset + index, gone)
         if index < group.replicas:
-            self._add_current(group, child, job, newer=attempt > self._attempt)
+            self._add_current(group, child, job, is_newer=attempt > self._attempt)
         elif not gone:
             self._surplus.append(child) if self._elastic else self._unrecognized.append(job)
 
@@ -261,8 +263,8 @@ class _Sorting:
         group.existing.add(number)
         self._previous.append(Child(job, name, number, group.jobs.global_offset + number))
 
-    def _add_current(self, group: _JobGroup, child: Child, job: Job, *, newer: bool) -> None:
-        """Sort a Job with an index of the spec. `newer`: the Job is of a later attempt than that of the status.
+    def _add_current(self, group: _JobGroup, child: Child, job: Job, *, is_newer: bool) -> None:
+        """Sort a Job with an index of the spec. `is_newer`: the Job is of a later attempt than that of the status.
 
         The status then says nothing about this Job: it records the ends of earlier Jobs.
         """
@@ -277,23 +279,23 @@ class _Sorting:
                 if not child.gone:
                     self._previous.append(child)
                 return
-            newer |= labeled_restarts > stored_restarts
-        if newer and not child.gone:
+            is_newer |= labeled_restarts > stored_restarts
+        if is_newer and not child.gone:
             self._newer.append(job)
-        recorded = group.any_recorded and index in group.recorded
-        completed = recorded or index in group.completed
-        outcome = "Complete" if completed and not newer else self._outcome(job)
+        is_recorded = group.any_recorded and index in group.recorded
+        is_completed = is_recorded or index in group.completed
+        outcome = "Complete" if is_completed and not is_newer else self._outcome(job)
         if outcome is None:
             self._active.append(child)
         elif outcome == "Failed":
             self._failed.append(child)
         else:
-            self._add_completed(group, child, job, recorded=recorded)
+            self._add_completed(group, child, job, is_recorded=is_recorded)
 
-    def _add_completed(self, group: _JobGroup, child: Child, job: Job, *, recorded: bool) -> None:
+    def _add_completed(self, group: _JobGroup, child: Child, job: Job, *, is_recorded: bool) -> None:
         if job.outcome is None:
             self._redundant.append(child)
-        if not recorded:
+        if not is_recorded:
             group.completed.add(child.job_index)
             if child.deleting:
                 self._unrecorded.append(job)
@@ -306,7 +308,7 @@ class _Sorting:
 
     def result(self) -> ChildJobs:
         for children in (self._active, self._failed, self._previous, self._surplus, self._redundant):
-            children.sort(key=by_index)
+            children.sort(key=child_order)
         return ChildJobs(
             active=tuple(self._active),
             failed=tuple(self._failed),

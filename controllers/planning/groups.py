@@ -57,7 +57,7 @@ class GroupPlan:
     - `scheduled`: whether every group was scheduled. `refused`: (name, message) of each PodGroup that kube-scheduler
       cannot place.
     - `startable`: names of the Jobs in groups that may run; None: all. Jobs without a group may run in either case.
-    - `settled`: whether `forest` is final. It is not before it is known which groups the API server serves.
+    - `settled`: whether `forest` is final. It becomes final when it is known which groups the API server serves.
     - `freed`: whether the set is suspended, and its groups are gone or being deleted.
     """
 

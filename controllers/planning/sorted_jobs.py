@@ -22,7 +22,7 @@ from controllers.planning.child_jobs import (
     ChildJobs,
     Tally,
     all_exist,
-    by_index,
+    child_order,
     fails_when_doomed,
     replace_counts,
     sort_jobs,
@@ -40,7 +40,7 @@ class SortedJobs:
     def sort(
         self, js: JobSet, jobs: tuple[Job, ...], layout: Layout, gates: FeatureGates, departed: tuple[Job, ...] = ()
     ) -> ChildJobs:
-        """The same result as `sort_jobs`."""
+        """The Jobs by state, as `sort_jobs` returns them."""
         sorting_input, children = _sorting_input(js, gates), None
         if self._sorted is not None and sorting_input == self._sorting_input and not departed:
             children = self._sort_changes(self._sorted, js, jobs, layout, gates)
@@ -97,8 +97,8 @@ def _differences(before: tuple[Job, ...], now: tuple[Job, ...]) -> tuple[list[Jo
             return None
         removed_jobs += before[end : end + 1]
         start = end + 1
-    new = now[len(before) - len(removed_jobs) :]
-    return None if len(removed_jobs) + len(new) > len(now) / 2 else (removed_jobs, new)
+    new_jobs = now[len(before) - len(removed_jobs) :]
+    return None if len(removed_jobs) + len(new_jobs) > len(now) / 2 else (removed_jobs, new_jobs)
 
 
 def _replace_jobs(known: ChildJobs, before: ChildJobs, after: ChildJobs, layout: Layout) -> ChildJobs | None:
@@ -135,12 +135,12 @@ def _replace_children(
     """The known children without those of `before` and with those of `after`, in order."""
     if not before and not after:
         return known
-    changes = [(by_index(child), False, child) for child in before]
-    changes += [(by_index(child), True, child) for child in after]
+    changes = [(child_order(child), False, child) for child in before]
+    changes += [(child_order(child), True, child) for child in after]
     children: list[Child] = []
     start = 0
     for index, is_new, child in sorted(changes, key=itemgetter(0, 1)):
-        position = bisect_left(known, index, start, key=by_index)
+        position = bisect_left(known, index, start, key=child_order)
         children += known[start:position]
         children += [child] * is_new
         start = position if is_new else position + 1

@@ -133,7 +133,7 @@ class Enforcement:
         """Apply the objects of all policies, and delete all other objects. A policy that fails keeps its objects."""
         circumstances = Circumstances(self._trusted, exceptions, self._now())
         wanted_keys: set[Key] = set()
-        failed: set[str] = set()
+        failed_names: set[str] = set()
         states: dict[str, EnforcementState] = {}
         try:
             if self._stored is None:
@@ -153,21 +153,21 @@ class Enforcement:
                     await self._store(body, self._stored, reapply=reapply)
                 states[name] = APPLIED if bodies else NOTHING
             except Exception as error:  # noqa: BLE001 -- a bug in one rule must not end the manager
-                failed.add(compiled_name(name))
+                failed_names.add(compiled_name(name))
                 states[name] = _failure(error)
                 self._log(name, error)
         self._set_states(
             {each.metadata.name: states[each.metadata.name] for each in policies if each.spec.is_enforced_by_api_server}
         )
-        for key in [key for key in self._stored if key not in wanted_keys and key[1] not in failed]:
+        for key in [key for key in self._stored if key not in wanted_keys and key[1] not in failed_names]:
             try:
                 await self._remove(key)
             except (KubeError, TimeoutError) as error:
-                failed.add(key[1])
+                failed_names.add(key[1])
                 self._log(key[1], error)
             else:
                 del self._stored[key]
-        return not failed
+        return not failed_names
 
     def _set_states(self, states: dict[str, EnforcementState]) -> None:
         """Set the states, and call `on_change` for each with a new reason. Messages may differ at each attempt."""

@@ -111,7 +111,7 @@ class JobStatus(Base, frozen=True, kw_only=True):
 
 
 class _ExtendedMap(Mapping[str, str]):
-    """A shared map with a few more keys, of which only the latter are stored here."""
+    """A shared map with a few additional keys. Only the additional keys are stored here."""
 
     __slots__ = ("_own", "_texts")
 

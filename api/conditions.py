@@ -9,7 +9,7 @@ _EXCLUSIVE = {STARTUP_IN_PROGRESS: STARTUP_COMPLETED, STARTUP_COMPLETED: STARTUP
 
 
 def set_condition(conditions: tuple[Condition, ...], new: Condition, *, always: bool = False) -> tuple[Condition, ...]:
-    """The conditions with `new`, whose `last_transition_time` is now.
+    """The conditions after `new`, whose `last_transition_time` is now, is set.
 
     A condition that does not exist yet is added only if it is True, or if `always`. A change of reason or message alone
     keeps the transition time. The two startup conditions exclude each other: when one becomes True, the other becomes

@@ -57,9 +57,9 @@ async def list_failed_pods(
     pods_by_job: dict[str, tuple[FailedPod, ...]] = {uid: () for _, uid in pod_query.jobs}
     try:
         async for pods in _pages(client, namespace, pod_query, page):
-            for uid, new in _by_job(pods).items():
+            for uid, new_pods in _by_job(pods).items():
                 if uid in pods_by_job:
-                    pods_by_job[uid] = tuple(keep(uid, (*pods_by_job[uid], *new)))
+                    pods_by_job[uid] = tuple(keep(uid, (*pods_by_job[uid], *new_pods)))
     except (KubeError, TimeoutError) as error:
         if pod_query.needed:
             raise

@@ -33,7 +33,7 @@ class PolicyReports:
         self._client = client
 
     async def write(self, audit: Audit) -> None:
-        """Write the results of an audit. A failed write is logged and repeated after the next one."""
+        """Write the results of an audit. A failed write is logged, and repeated after the next audit."""
         try:
             if REPORT_PLURAL in await self._client.served_resources(REPORTS.api_version):
                 await self._write(audit)

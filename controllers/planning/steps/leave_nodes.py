@@ -107,6 +107,7 @@ def _pods_by_node(ctx: Context) -> PodsByNode:
 
 
 def _pods_of_attempt(ctx: Context) -> list[PodOnTaintedNode]:
+    """The observed pods to move whose Jobs run; none while the set is suspended."""
     active = () if ctx.js.spec.suspend else ctx.children.active
     running = {child.job.metadata.uid for child in active if not (child.deleting or child.job.spec.suspend)}
     return [pod for pod in ctx.observed.pods_to_move if pod.job_uid in running]
@@ -128,7 +129,7 @@ def _new_nodes(pods: PodsByNode, stored_names: set[str]) -> list[LeftNode]:
 
 
 def _with_evictions(node: LeftNode, pods: PodsByNode) -> LeftNode:
-    """The node; without its taint, and not moved, if the set has still to move because of evicted pods on the node."""
+    """The node, which loses its taint and counts as not moved if it has evicted pods that have still to be replaced."""
     evicted = [pod.created for pod in pods.get(node.name, ()) if pod.evicted]
     until = max(evicted, default="")
     if not evicted or (node.moved and until <= node.pods_until):
@@ -239,8 +240,8 @@ def _move(
     """Move the set away from the `leaving` nodes, by one restart that does not count towards maxRestarts.
 
     A move in place is an attempt of its own, unless the workers have not begun, or begin the next attempt anyway. If
-    they do so after an eviction, the eviction is the cause. If they may not begin another attempt in place, the failure
-    policy decides whether the set fails or is created again.
+    they begin it after an eviction, the eviction counts as the cause. If no further attempt in place is allowed, the
+    set fails or is created again.
 
     `has_unlisted_nodes`: there are more nodes than the status may name, so all Jobs are created again.
     """

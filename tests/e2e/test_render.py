@@ -1,8 +1,6 @@
 """What `jobset render` prints beforehand is what the controller creates afterwards."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import yaml
 from api import keys
 from tests.support.cluster.jobs import group, manifest
 from tests.support.cluster.requests import kubectl, request, wait_for
+from tests.support.commands import run_command
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "training.yaml"
 COLLECTIONS = {
@@ -47,8 +46,7 @@ EVERYTHING["metadata"]["annotations"] = {"alpha.jobset.sigs.k8s.io/exclusive-top
 
 
 def rendered(body: dict[str, Any], namespace: str) -> str:
-    command = [sys.executable, "-m", "cli", "render", "-f", "-", "-n", namespace, "-o", "json"]
-    done = subprocess.run(command, input=json.dumps(body), capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 (ourselves)
+    done = run_command("render", "-f", "-", "-n", namespace, "-o", "json", text=json.dumps(body))
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -1,8 +1,6 @@
 """JobSetPolicies on a real API server: in force within a second, and the verdict of `jobset policy eval` to the letter."""
 
 import json
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -20,11 +18,11 @@ from dev.cluster import audit
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec
-from manifests import files
 from tests.support.cluster import requests as clusters
 from tests.support.cluster.jobs import JOBSETS
 from tests.support.cluster.manager import USER
 from tests.support.cluster.requests import request, wait_for
+from tests.support.commands import run_command
 from tests.support.objects.jobsets import jobset, rjob
 from tests.support.objects.policies import exception, manifest, setting
 from tests.support.objects.reviews import review
@@ -93,15 +91,8 @@ def offline(folder: Path, body: dict[str, Any]) -> list[dict[str, Any]]:
     (folder / "set.yaml").write_text(yaml.safe_dump(body))
     (folder / "policies.yaml").write_text(yaml.safe_dump_all([LIMITS, QUEUES, TIMES]))
     labels = [part for key, value in LABELS.items() for part in ("--namespace-label", f"{key}={value}")]
-    command = [sys.executable, "-m", "cli", "policy", "eval", "-f", "set.yaml", "-p", "policies.yaml", "-o", "json"]
-    done = subprocess.run(  # noqa: S603 (ourselves)
-        [*command, *labels],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": str(files.ROOT.parent)},
-    )
+    manifests = ["-f", str(folder / "set.yaml"), "-p", str(folder / "policies.yaml")]
+    done = run_command("policy", "eval", *manifests, "-o", "json", *labels)
     found: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
     return found
 

@@ -1,8 +1,6 @@
 """`jobset validate --server` against a real API server: what only that knows, as the person who asks."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,17 +10,14 @@ import pytest
 from dev.cluster.cluster import Cluster
 from tests.support.cluster.jobs import JOBSETS
 from tests.support.cluster.requests import kubectl, request, wait_for
+from tests.support.commands import run_command
 from tests.support.objects.jobsets import jobset, rjob
 
 
 def validate(kubeconfig: Path, body: dict[str, Any], *args: str) -> tuple[int, dict[str, Any], str]:
     """Exit code, report, standard error."""
-    command = [sys.executable, "-m", "cli", "validate", "-f", "-", "--server", "-o", "json"]
-    done = subprocess.run(  # noqa: S603 (ourselves)
-        [*command, f"--kubeconfig={kubeconfig}", *args],
-        input=json.dumps(body), capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert "Traceback" not in done.stderr, done.stderr
+    command = ["validate", "-f", "-", "--server", "-o", "json", f"--kubeconfig={kubeconfig}", *args]
+    done = run_command(*command, text=json.dumps(body))
     return done.returncode, json.loads(done.stdout), done.stderr
 
 

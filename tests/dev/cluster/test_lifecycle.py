@@ -22,6 +22,7 @@ from dev.cluster.errors import DevclusterError, UsageError
 from dev.cluster.spec import ClusterSpec, FakeNodes, Layout
 from tests.dev.cluster.fakes import fake_binaries
 from tests.support.cluster.requests import kubectl, request, wait_for
+from tests.support.commands import run_command
 
 REPOSITORY = Path(__file__).parents[3]
 API = ClusterSpec(name="one", profile="api")
@@ -61,7 +62,8 @@ def processes(root: Path, name: str = "one") -> list[int]:
     return [entry["supervisor"], *entry["components"].values()]
 
 
-def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run_as_process(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `jobset cluster` in a process that ends before its cluster."""
     return subprocess.run(  # noqa: S603
         [sys.executable, "-m", "cli", "cluster", *arguments],
         capture_output=True,
@@ -70,6 +72,10 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
         cwd=REPOSITORY,
         timeout=60,
     )
+
+
+def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return run_command("cluster", *arguments)
 
 
 @pytest.mark.integration
@@ -111,9 +117,9 @@ def test_parent_killed_with_9_leaves_nothing(root, binaries):
 
 
 @pytest.mark.integration
-def test_cluster_outlives_the_command_line_and_ends_with_its_supervisor(root, binaries):
+def test_a_cluster_outlives_its_command_and_ends_with_its_supervisor_or_component(root, binaries):
     where = ("--state-dir", str(root), "--name", "one")
-    answer = cli("up", *where, "--profile", "api", "--assets", str(binaries))
+    answer = run_as_process("up", *where, "--profile", "api", "--assets", str(binaries))
     assert answer.returncode == 0, answer.stderr
     assert f"export KUBECONFIG={root}/one/kubeconfig" in answer.stdout
     assert "was already up" in cli("up", *where).stdout
@@ -127,15 +133,11 @@ def test_cluster_outlives_the_command_line_and_ends_with_its_supervisor(root, bi
     assert "gone" in cli("status", "--state-dir", str(root)).stdout
     assert cli("kubeconfig", *where).returncode == 1
     # The stale folder is not an obstacle.
-    answer = cli("up", *where, "--profile", "api", "--assets", str(binaries))
+    answer = run_as_process("up", *where, "--profile", "api", "--assets", str(binaries))
     assert answer.stdout.startswith("Cluster one had ended. It starts without the objects and logs that it had.\n")
     assert "is up at" in answer.stdout, answer.stderr
-    assert cli("down", *where).stdout == "Cluster one is down, its state is removed.\n"
 
-
-@pytest.mark.integration
-def test_component_that_dies_ends_the_cluster_and_its_last_log_lines_are_shown(root, binaries):
-    up(API, sources=Sources(assets=binaries), state_root=root)
+    # A component that dies ends the cluster, too, and its last log lines are shown.
     (entry,) = statuses(state_root=root)
     os.kill(entry["components"]["etcd"], signal.SIGKILL)
 
@@ -149,7 +151,8 @@ def test_component_that_dies_ends_the_cluster_and_its_last_log_lines_are_shown(r
     assert "`jobset cluster down --name one` removes what is left; then start it as before" in message.splitlines()[-1]
     assert not alive(entry["components"]["kube-apiserver"])
     assert message.splitlines()[0] in cli("status", "--state-dir", str(root)).stdout
-    assert "simple token" in cli("logs", "--state-dir", str(root), "--name", "one", "etcd").stdout
+    assert "simple token" in cli("logs", *where, "etcd").stdout
+    assert cli("down", *where).stdout == "Cluster one is down, its state is removed.\n"
 
 
 @pytest.mark.parametrize(

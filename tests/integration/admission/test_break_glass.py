@@ -2,9 +2,7 @@
 
 import json
 import subprocess
-import sys
 from functools import partial
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,9 +11,9 @@ from dev.cluster.cluster import Cluster
 from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 from tests.support.cluster.admission_calls import manifest, path
 from tests.support.cluster.requests import replace_object, request, wait_for
+from tests.support.commands import run_command
 from tests.support.objects.jobsets import JSON
 
-ROOT = Path(__file__).parents[3]
 PLACES = [
     f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{name}"
     for kind, name in (("mutating", MUTATING_CONFIGURATION), ("validating", VALIDATING_CONFIGURATION))
@@ -23,8 +21,7 @@ PLACES = [
 
 
 def webhooks(server: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "cli", "webhooks", *arguments, "--kubeconfig", str(server.kubeconfig)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=60)  # noqa: S603
+    return run_command("webhooks", *arguments, "--kubeconfig", str(server.kubeconfig))
 
 
 def configurations(server: Cluster) -> list[JSON]:

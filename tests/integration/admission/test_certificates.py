@@ -3,8 +3,6 @@
 import base64
 import json
 import subprocess
-import sys
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -26,10 +24,10 @@ from tests.support.cluster.rotation import (
     drop_authority_key,
     under_load,
 )
+from tests.support.commands import run_command
 from tests.support.objects.jobsets import JSON, rjob
 
 HOSTS = service_hosts("jobset-webhook-service", NAMESPACE, "127.0.0.1")
-ROOT = Path(__file__).parents[3]
 WORST = {
     "CA is none": chain(hosts=HOSTS, authority=[x509.BasicConstraints(ca=False, path_length=None)]),
     "CA on a curve that Go does not know": chain(hosts=HOSTS, authority_key=curve(ec.SECP256K1)),
@@ -77,8 +75,7 @@ def test_no_admission_fails_while_the_ca_is_replaced(server: Cluster, ns: str):
 
 
 def status(server: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "cli", "certs", "status", *arguments, "--kubeconfig", str(server.kubeconfig)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=60)  # noqa: S603
+    return run_command("certs", "status", *arguments, "--kubeconfig", str(server.kubeconfig))
 
 
 def test_the_status_of_an_installation_says_that_all_is_well(server: Cluster):

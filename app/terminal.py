@@ -33,12 +33,12 @@ class Terminal:
         self._keep = _CONTROL_OR_OUR_COLOR if inner.isatty() else CONTROL
 
     def write(self, text: str) -> int:
-        """As a text stream."""
+        """Write the escaped text. Returns the length of `text`, as each text stream does."""
         self.inner.write(escape(text, self._keep))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """As a text stream."""
+        """Write the escaped lines."""
         for line in lines:
             self.write(line)
 

@@ -94,26 +94,26 @@ def ratio(results: JSON, measured: tuple[str, str], base: tuple[str, str]) -> Sp
     )
 
 
-PLAIN = {f"P3 {step}": f"P3 plain {step}" for step in ("create", "restart")}
+PLAIN_PHASES = {f"P3 {step}": f"P3 plain {step}" for step in ("create", "restart")}
 """Phases that no floor runs, with the phases of the same manager with which they are compared."""
 
 
 def base_of(results: JSON, manager: str, name: str) -> tuple[str, str]:
     """The (manager, phase) that a phase is compared with: the same phase of the fastest floor, or plain pods."""
     floor = fastest_floor(results, name)
-    return (floor, name) if floor else (manager, PLAIN.get(name, ""))
+    return (floor, name) if floor else (manager, PLAIN_PHASES.get(name, ""))
 
 
-FITTED = 1000
+MIN_FITTED_SIZE = 1000
 """The size from which on growth is fitted. Below this size, the constant part of a figure dominates."""
 
 
 def exponent(points: Iterable[tuple[float, float]]) -> float | None:
     """Least-squares exponent of a figure over the size: 1 is linear, 2 is quadratic. None for fewer than two points.
 
-    Points are (size, figure). Only points with a size of at least `FITTED` count.
+    Points are (size, figure). Only points with a size of at least `MIN_FITTED_SIZE` count.
     """
-    fitted = [(math.log(size), math.log(figure)) for size, figure in points if size >= FITTED]
+    fitted = [(math.log(size), math.log(figure)) for size, figure in points if size >= MIN_FITTED_SIZE]
     return statistics.linear_regression(*zip(*fitted, strict=True)).slope if len(fitted) > 1 else None
 
 
@@ -156,7 +156,7 @@ def phase_rows(results: JSON, name: str) -> list[dict[str, str]]:
                 "manager": manager,
                 "runs": str(len(phases)),
                 "seconds": time.text() if time else "-",
-                "x plain" if base[1] in PLAIN.values() else "x floor": ratios.text(2) if ratios else "-",
+                "x plain" if base[1] in PLAIN_PHASES.values() else "x floor": ratios.text(2) if ratios else "-",
                 **{title: median_text(phases, *column) for title, column in {**COLUMNS, **special}.items()},
             }
         )
@@ -165,7 +165,7 @@ def phase_rows(results: JSON, name: str) -> list[dict[str, str]]:
 
 def call_rows(results: JSON, name: str) -> list[dict[str, str]]:
     """A row for each verb, resource and code of calls in a phase, with the median of the rounds for each manager."""
-    found: dict[tuple[str, str, int], dict[str, str]] = {}
+    medians_by_key: dict[tuple[str, str, int], dict[str, str]] = {}
     columns = [manager for manager in managers(results) if rounds(results, manager, name)]
     for manager in columns:
         counts_by_round = [
@@ -174,9 +174,9 @@ def call_rows(results: JSON, name: str) -> list[dict[str, str]]:
         ]
         for key in {key for calls in counts_by_round for key in calls}:
             middle = statistics.median(calls.get(key, 0) for calls in counts_by_round)
-            found.setdefault(key, {})[manager] = f"{middle:g}"
+            medians_by_key.setdefault(key, {})[manager] = f"{middle:g}"
     return [
         {"verb": verb, "resource": resource, "code": str(code)}
         | {manager: counts.get(manager, "0") for manager in columns}
-        for (verb, resource, code), counts in sorted(found.items())
+        for (verb, resource, code), counts in sorted(medians_by_key.items())
     ]

@@ -17,22 +17,22 @@ from functools import cache, partial
 from api import keys
 from kube.model.meta import JSON
 
-EVERY = 1.0
+SECONDS_BETWEEN_CLIENTS = 1.0
 """Seconds from one client to the next."""
 
-STAYS = 12.0
+STAY_SECONDS = 12.0
 """Seconds after which a client ends a connection that the server has not closed."""
 
-PAUSE = 0.2
+PAUSE_SECONDS = 0.2
 """Seconds between two parts of a client's data."""
 
-CROWD = 80
+CROWD_SIZE = 80
 """Number of connections at once. The ports of probes and metrics allow at most 64."""
 
-NAMES = 1500
+NUMBER_OF_NAMES = 1500
 """Number of unknown names in a review of 54 KiB, each of which is compared with 100 known names."""
 
-LENGTH = 100_000
+ANNOUNCED_LENGTH = 100_000
 """Bytes of a body that a head announces."""
 
 ENDLESS_CHUNK = b"10000\r\n%s\r\n" % bytes(0x10000)
@@ -94,11 +94,11 @@ async def _visit(port: Port, chance: random.Random, attempts: Counter[str]) -> N
             chance.shuffle(kinds)
             for kind in kinds:
                 target = replace(port, tls=port.tls and kind not in WITHOUT_TLS)
-                for _ in range(CROWD if kind in IN_CROWDS and port.serves != "webhooks" else 1):
+                for _ in range(CROWD_SIZE if kind in IN_CROWDS and port.serves != "webhooks" else 1):
                     group.create_task(
                         run_client(target, CLIENTS[kind], chance, partial(attempts.update, (port.serves,)))
                     )
-                await asyncio.sleep(EVERY)
+                await asyncio.sleep(SECONDS_BETWEEN_CLIENTS)
 
 
 async def run_client(
@@ -107,8 +107,8 @@ async def run_client(
     chance: random.Random,
     connected: Callable[[], None],
     *,
-    stays: float = STAYS,
-    pause: float = PAUSE,
+    stays: float = STAY_SECONDS,
+    pause: float = PAUSE_SECONDS,
 ) -> None:
     """Connect and send the parts, until either side ends the connection. Does nothing if the replica is down."""
     with contextlib.suppress(OSError):  # a timeout is an OSError, too
@@ -123,14 +123,14 @@ async def run_client(
                     await asyncio.sleep(pause)
                     if writer.is_closing():
                         break
-                while await reader.read(LENGTH):
+                while await reader.read(ANNOUNCED_LENGTH):
                     pass
             finally:
                 writer.transport.abort()
 
 
 def request_head(port: Port, *headers: str) -> bytes:
-    lines = [f"POST {port.path} HTTP/1.1", "host: x", *(headers or (f"content-length: {LENGTH}",)), "", ""]
+    lines = [f"POST {port.path} HTTP/1.1", "host: x", *(headers or (f"content-length: {ANNOUNCED_LENGTH}",)), "", ""]
     return "\r\n".join(lines).encode()
 
 
@@ -156,7 +156,10 @@ def review_body(spec: JSON, name: str = "hostile", namespace: str = "hostile", *
 def _unknown_names() -> bytes:
     """A review of a JobSet whose success policy names ReplicatedJobs that it does not have."""
     groups = [{"name": f"a{'b' * 18}-{number}", "template": {"spec": {"template": {}}}} for number in range(100)]
-    policy = {"operator": "All", "targetReplicatedJobs": [f"a{'b' * 18}-x{number}" for number in range(NAMES)]}
+    policy = {
+        "operator": "All",
+        "targetReplicatedJobs": [f"a{'b' * 18}-x{number}" for number in range(NUMBER_OF_NAMES)],
+    }
     return review_body({"replicatedJobs": groups, "successPolicy": policy})
 
 

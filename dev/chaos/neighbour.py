@@ -55,7 +55,7 @@ class Habit:
     stays: float
     leaves_early: bool = False
     """Whether it leaves at a random time within `stays`."""
-    pause: float = hostile.PAUSE
+    pause: float = hostile.PAUSE_SECONDS
     turns: bool = False
 
 

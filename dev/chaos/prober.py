@@ -18,16 +18,16 @@ from dev.chaos.hostile import Port, client_tls, get_request, post_request, revie
 from dev.chaos.neighbour import NAMESPACE, replicated_job
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 
-EVERY = {LIVENESS: 1.0, REVIEW: 0.25}
+SECONDS_BETWEEN_REQUESTS = {LIVENESS: 1.0, REVIEW: 0.25}
 """Seconds from one request to the next."""
 
-DEADLINE = {LIVENESS: 1.0, REVIEW: WEBHOOK_TIMEOUT}
+DEADLINE_SECONDS = {LIVENESS: 1.0, REVIEW: WEBHOOK_TIMEOUT}
 """Seconds that a kubelet and an API server wait for an answer."""
 
-VARIABLES = 130
+NUMBER_OF_VARIABLES = 130
 """Number of environment variables of the JobSet, with which its review has 4 KiB."""
 
-BODY = review_body({"replicatedJobs": [replicated_job(VARIABLES)]}, "small", NAMESPACE)
+BODY = review_body({"replicatedJobs": [replicated_job(NUMBER_OF_VARIABLES)]}, "small", NAMESPACE)
 
 
 async def play(task: Any) -> None:
@@ -35,8 +35,12 @@ async def play(task: Any) -> None:
     async with asyncio.TaskGroup() as tasks:
         for replica, ports in task.items():
             serving = {port["serves"]: Port(**port) for port in ports}
-            tasks.create_task(_regularly(EVERY[LIVENESS], partial(_probe_liveness, replica, serving["probes"])))
-            tasks.create_task(_regularly(EVERY[REVIEW], partial(_send_review, replica, serving["webhooks"])))
+            tasks.create_task(
+                _regularly(SECONDS_BETWEEN_REQUESTS[LIVENESS], partial(_probe_liveness, replica, serving["probes"]))
+            )
+            tasks.create_task(
+                _regularly(SECONDS_BETWEEN_REQUESTS[REVIEW], partial(_send_review, replica, serving["webhooks"]))
+            )
 
 
 async def _regularly(seconds: float, ask: Callable[[int], Coroutine[Any, Any, None]]) -> None:
@@ -64,7 +68,7 @@ async def _send_request(
 ) -> None:
     at, start = time.time(), time.monotonic()
     try:
-        async with asyncio.timeout(DEADLINE[kind]):
+        async with asyncio.timeout(DEADLINE_SECONDS[kind]):
             tls = client_tls() if port.tls else None
             reader, writer = await asyncio.open_connection("127.0.0.1", port.number, ssl=tls)
             try:

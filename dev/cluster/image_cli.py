@@ -1,6 +1,6 @@
 """The command `cluster image`: images for real nodes, without a registry."""
 
-# ruff: noqa: T201 - printing is what it is for
+# ruff: noqa: T201 - this command prints its result
 
 import argparse
 from pathlib import Path
@@ -25,7 +25,7 @@ def add_image(verbs: Commands) -> None:
 
 
 def _image(arguments: argparse.Namespace) -> int:
-    found_cluster = cluster.get(arguments.name, state_root=arguments.state_dir)
-    nodes = load_image(found_cluster.plan, arguments.source, arguments.image)
+    local_cluster = cluster.get(arguments.name, state_root=arguments.state_dir)
+    nodes = load_image(local_cluster.plan, arguments.source, arguments.image)
     print(f"Image {arguments.image} is on {', '.join(nodes)}.")
     return 0

@@ -2,7 +2,7 @@
 
 python -m dev.hack.beside KUBECTL...
 
-It prints nothing if there is no other manager. Nor if the cluster does not answer: the new manager reports that itself.
+It prints nothing if there is no other manager, or if the cluster does not answer, which the new manager reports itself.
 """
 
 import json
@@ -28,7 +28,7 @@ from manifests.naming import DEPLOYMENT, NAMESPACE
 MANAGER = f"deployment/{DEPLOYMENT}"
 LEASE = f"lease/{LeaderElectionSettings().resource_name}"
 
-Found = Mapping[str, Any]
+KubernetesObject = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,12 @@ class KeptManager:
 
 
 def manager_notice(
-    deployment: Found, lease: Found, at: datetime, kubectl: str, kubeconfig: str, kept: KeptManager | None = None
+    deployment: KubernetesObject,
+    lease: KubernetesObject,
+    at: datetime,
+    kubectl: str,
+    kubeconfig: str,
+    kept: KeptManager | None = None,
 ) -> str:
     """Return what to know before another manager starts; "" if no manager is there.
 
@@ -90,7 +95,7 @@ def _text_about_kept_manager(kept: KeptManager) -> str:
     )
 
 
-def _text_about_other_holder(lease: Found) -> str:
+def _text_about_other_holder(lease: KubernetesObject) -> str:
     host = str(lease["spec"]["holderIdentity"]).partition("_")[0]
     location = "on this machine" if host == socket.gethostname() else f"on the machine, or in the pod, {host}"
     return (
@@ -111,11 +116,11 @@ def _kept_manager(kubeconfig: str) -> KeptManager | None:
     process = local_cluster.kept_process(MANAGER_PROCESS).get("process")
     if not process:
         return None
-    elsewhere = "" if root.parent == default_state_root() else f" --state-dir {shlex.quote(str(root.parent))}"
-    return KeptManager(root.name, process, f"--name {root.name}{elsewhere}")
+    state_flag = "" if root.parent == default_state_root() else f" --state-dir {shlex.quote(str(root.parent))}"
+    return KeptManager(root.name, process, f"--name {root.name}{state_flag}")
 
 
-def _holder_sentence(lease: Found, at: datetime) -> str:
+def _holder_sentence(lease: KubernetesObject, at: datetime) -> str:
     """Return a sentence about the holder of the lease; "" if it is not held, or was not renewed in time."""
     spec = lease.get("spec") or {}
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
@@ -127,10 +132,10 @@ def _holder_sentence(lease: Found, at: datetime) -> str:
     return f"{holder} holds the lease ({NAMESPACE}/{LEASE.partition('/')[2]}), renewed {max(age, 0):.0f} s ago."
 
 
-def _get_object(kubectl: Sequence[str], name: str) -> Found:
+def _get_object(kubectl: Sequence[str], name: str) -> KubernetesObject:
     command = [*kubectl, "-n", NAMESPACE, "get", name, "--ignore-not-found", "--request-timeout=10s", "-o", "json"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (kubectl)
-    body: Found = json.loads(answer.stdout) if answer.returncode == 0 and answer.stdout else {}
+    body: KubernetesObject = json.loads(answer.stdout) if answer.returncode == 0 and answer.stdout else {}
     return body
 
 

@@ -252,7 +252,7 @@ class Resource(Model):
         try:
             parsed_model = cls.model_validate(body, context=_KEEP if keep_unknown else None)
         except ValidationError as error:
-            where_to = partial(misplaced.belongs, cls)
+            where_to = partial(misplaced.path_of_nearest_object, cls)
             raise _unreadable_error(subject, error, line, todo=_TODO, before=header_faults, belongs=where_to) from None
         if header_faults:
             raise UnreadableError("; ".join(header_faults), causes=tuple(header_faults))

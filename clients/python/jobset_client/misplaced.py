@@ -1,4 +1,4 @@
-"""Finds the object that a misplaced field belongs to."""
+"""Find the object that a misplaced field belongs to."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -20,7 +20,7 @@ _TEMPLATE: Mapping[_Location, str] = {
 """Fields of a Job's template that are often misplaced. The template has no model in this package."""
 
 
-def belongs(model: type[BaseModel], path: Sequence[str | int]) -> str:
+def path_of_nearest_object(model: type[BaseModel], path: Sequence[str | int]) -> str:
     """The path of the nearest object that has the last part of `path` as a field; empty if no object has it."""
     current = tuple("*" if isinstance(part, int) else part for part in path[:-1])
     candidates = [location for location in _locations(model).get(str(path[-1]), ()) if location != current]

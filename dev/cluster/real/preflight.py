@@ -1,4 +1,4 @@
-"""Checks whether this machine can run real nodes.
+"""Check whether this machine can run real nodes.
 
 As a program, it tries the system calls of a node in new namespaces.
 """
@@ -12,14 +12,14 @@ from pathlib import Path
 
 from dev.cluster.real import cgroups, kernel, netlink
 
-FAKE = "Fake nodes (--nodes) run here."
+HINT = "Fake nodes (--nodes) run here."
 TOOLS = ("apt-get", "dpkg-deb", "nsenter")
 
 
 def real_nodes_missing() -> str | None:
     """A sentence about what this machine lacks for real nodes; None if it can run them."""
     requirement = _missing_requirement()
-    return f"real nodes cannot run on this machine: {requirement}. {FAKE}" if requirement else None
+    return f"real nodes cannot run on this machine: {requirement}. {HINT}" if requirement else None
 
 
 def _missing_requirement() -> str:
@@ -39,14 +39,14 @@ def _missing_requirement() -> str:
 
 
 def _missing_cgroups(hierarchies: list[cgroups.Hierarchy]) -> str:
-    parents = [parent for each in hierarchies if (parent := each.parent())]
+    parents = [parent for hierarchy in hierarchies if (parent := hierarchy.parent())]
     if len(parents) < len(hierarchies):
         return f"no cgroup above this process gives its children {', '.join(cgroups.CONTROLLERS)}"
     if read_only := [str(parent) for parent in parents if not os.access(parent, os.W_OK)]:
         return f"no cgroup can be made below {', '.join(read_only)}"
     if hierarchies and hierarchies[0].version == 2:
         return ""
-    controllers = {option for each in hierarchies for option in each.options.split(",")}
+    controllers = {option for hierarchy in hierarchies for option in hierarchy.options.split(",")}
     missing = [name for name in cgroups.CONTROLLERS if name not in controllers]
     return f"no cgroup hierarchy is mounted that has {', '.join(missing)}" if missing else ""
 
@@ -67,5 +67,5 @@ def _try_system_calls() -> None:
 if __name__ == "__main__":
     try:
         _try_system_calls()
-    except OSError as refused:
-        sys.exit(f"the kernel refuses a part of them ({refused.strerror})")
+    except OSError as error:
+        sys.exit(f"the kernel refuses a part of them ({error.strerror})")

@@ -114,7 +114,7 @@ async def answering(data: bytes | None):
     ids=["lives", "refuses", "closes", "hangs"],
 )
 async def test_the_prober_says_what_is_wrong_with_liveness(monkeypatch, capsys, data, fault):
-    monkeypatch.setitem(prober.DEADLINE, LIVENESS, 0.2 if fault == NO_ANSWER else 10)
+    monkeypatch.setitem(prober.DEADLINE_SECONDS, LIVENESS, 0.2 if fault == NO_ANSWER else 10)
     async with answering(data) as port:
         await prober._probe_liveness("replica-0", hostile.Port("probes", port, "/readyz"), 0)
     found = Answer(*json.loads(capsys.readouterr().out))

@@ -14,7 +14,7 @@ PAIR = material()
 
 async def test_every_client_gets_to_the_server_and_is_gone_in_the_end(monkeypatch, caplog):
     monkeypatch.setattr(hostile, "SECONDS_BETWEEN_CLIENTS", 0.02)
-    monkeypatch.setattr(hostile, "PAUSE", 0.001)
+    monkeypatch.setattr(hostile, "PAUSE_SECONDS", 0.001)
     async with serving(APP, context_with(PAIR)) as server:
         ports = [hostile.Port("webhooks", server.port, PATHS[0], tls=True), hostile.Port("nobody", 1, "/")]
         made: Counter[str] = Counter()

@@ -4,7 +4,7 @@ from api.scheduling import GangOfPods, JobScheduling, PodsPolicy
 from kube.model.meta import JSON, Base, Condition, ObjectMeta
 
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
-"""Condition of a PodGroup. True: the group was scheduled once. False: it could not be scheduled, but may be by now."""
+"""Condition of a PodGroup. True: the group was scheduled once. False: an attempt to schedule the group has failed."""
 
 
 class StoredGang(GangOfPods, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class GroupSpec(JobScheduling, frozen=True, kw_only=True):
 
 
 class GroupStatus(Base, frozen=True, kw_only=True):
-    """Status of a PodGroup. No component of 1.37 writes that of a CompositePodGroup."""
+    """Status of a PodGroup. In Kubernetes 1.37, no component writes the status of a CompositePodGroup."""
 
     conditions: tuple[Condition, ...] | None = None
 

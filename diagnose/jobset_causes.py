@@ -11,7 +11,7 @@ from api.jobset import JobSet
 from api.spares import has_nodes_of, running_part, spares_of
 from controllers.planning import finished
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
-from controllers.planning.start_timeout import LOOKS
+from controllers.planning.start_timeout import MAX_CHECKS
 from diagnose.answers import Answer
 from diagnose.case import LEASE_MARGIN, Case
 from diagnose.disruptions import disruption_fix, disruption_in_history
@@ -236,7 +236,7 @@ def start_timeout(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     limit, fix = f"spec.failurePolicy.startTimeoutSeconds is {seconds}", ""
     if waited < seconds:
         message = f"pod {pod.name} fails its Job in {age(seconds - waited)} unless it runs before: {limit}"
-    elif waited < seconds + seconds / LOOKS + LEASE_MARGIN:
+    elif waited < seconds + seconds / MAX_CHECKS + LEASE_MARGIN:
         message = f"pod {pod.name} has not run in time, and the failure policy decides: {limit}"
     else:
         message = f"pod {pod.name} has not run in time, and no manager acts on that: {limit}"

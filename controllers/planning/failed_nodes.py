@@ -119,7 +119,7 @@ def _blame_nodes(pods: Iterable[PodOnTaintedNode]) -> dict[str, Blame]:
     """The failed nodes of these pods, by name."""
     blames: dict[str, Blame] = {}
     for pod in pods:
-        reason = f"{node_failure.REASON}: pod {pod.name} was on the node, {node_failure.state(pod)}"
+        reason = f"{node_failure.REASON}: pod {pod.name} was on the node, {node_failure.describe_node(pod)}"
         blames.setdefault(pod.node, Blame(reason, pod.topology, pod.domain))
     return blames
 

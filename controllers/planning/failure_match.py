@@ -52,7 +52,7 @@ def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
     limit = policy.start_timeout_seconds if policy is not None and ctx.gates[start_timeout.GATE] else None
     if limit is not None and observed.pending_pods:
         pending = observed.pending_pods
-        for child in start_timeout.late(ctx.children.active, pending, limit, ctx.now):
+        for child in start_timeout.late_jobs(ctx.children.active, pending, limit, ctx.now):
             pod = pending[child.job.metadata.uid]
             failed_jobs[child.job.metadata.uid] = FailedByPod(child, FailedContainer(pod.name, pod.node), pod.created)
     node_policy = policy.node_failure if policy is not None else None

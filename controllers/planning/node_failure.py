@@ -80,8 +80,8 @@ class LostPods:
 def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnTaintedNode]) -> LostPods:
     """Sort the Jobs of these pods: those that count as failed, and those that replace the pods.
 
-    A pod that has ended, or is being deleted while the Job has a replacement, is not a failure. With in-place restart
-    there are no replacements yet. If such a Job has all of its pods, it has only not noticed the deletion.
+    A pod that has ended is not a failure, and neither is a pod that is being deleted while its Job has all of its pods.
+    The Job then has a replacement or, with in-place restart, has not noticed the deletion yet.
     """
     running = {child.job.metadata.uid: child for child in children if not (child.deleting or child.job.spec.suspend)}
     failed: dict[str, tuple[Child, PodOnTaintedNode]] = {}
@@ -129,7 +129,7 @@ def _may_decide(rule: FailurePolicyRule, child: Child) -> bool:
 
 def as_node_failure(child: Child, pod: PodOnTaintedNode, now: str) -> Child:
     """A copy of the Job that has failed because of the node of this pod."""
-    return as_failed(child, REASON, f"pod {pod.name} is on node {pod.node}, {state(pod)}", now)
+    return as_failed(child, REASON, f"pod {pod.name} is on node {pod.node}, {describe_node(pod)}", now)
 
 
 def asks_for_pods(js: JobSet, gates: FeatureGates, child: Child) -> bool:
@@ -156,7 +156,7 @@ def restart_message(pod: FailedPod) -> str:
     return f"pod {pod.name} was on node {pod.node}, which restarted"
 
 
-def state(pod: PodOnTaintedNode) -> str:
+def describe_node(pod: PodOnTaintedNode) -> str:
     """A relative clause about the node: that it does not exist, or its taint, and since when."""
     if not pod.taint:
         return f"which does not exist since {pod.since}"

@@ -44,8 +44,8 @@ def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
         times = _count_seconds(old_times, failure_time, now, sum(entry.ready for entry in stored.spares))
         is_counting = not (ctx.js.spec.suspend or status.terminal_state)
         # The clock of another process may have been ahead.
-        since = old_times.since if elapsed_seconds(now, old_times.since) else now
-        times = replace(times, running=runs, since=since if is_counting else "")
+        counted_until = old_times.since if elapsed_seconds(now, old_times.since) else now
+        times = replace(times, running=runs, since=counted_until if is_counting else "")
     was_over = _is_over(times)
     if not (was_over or ctx.js.spec.suspend):
         times = replace(times, attempts=(*times.attempts[:-1], _with_progress(ctx, times.attempts[-1], runs=runs)))

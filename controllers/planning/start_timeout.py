@@ -23,12 +23,12 @@ from kube.model.meta import age
 GATE = "JobSetStartTimeout"
 REASON = "StartTimeout"
 """Reason of the failure of a Job that counts as failed because of a late pod."""
-LOOKS = 20
-"""At most this many checks in the time limit of one pod, but one a second is always possible."""
+MAX_CHECKS = 20
+"""At most this many checks are made within one time limit. If the limit is short, one check a second is made."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class StartLimits:
     """How many seconds a pod may take. None: any time.
 
     `start`: until it runs. `node`: until it has a node (avoidNodes). `capacity`: until it has a node (whenNoCapacity).
@@ -56,17 +56,17 @@ def seconds_left(jobs: Iterable[Job], seconds: int, now: str, next_start_check: 
     return max(until_late, -age(next_start_check, now, unknown=0)) if next_start_check else until_late
 
 
-def limits(js: JobSet) -> Limits:
+def limits(js: JobSet) -> StartLimits:
     """The time limits of the pods of a set, whether or not their gates are on."""
     policy, avoid_policy, capacity_policy = js.spec.failure_policy, avoided_nodes.policy_of(js), elastic.policy_of(js)
-    return Limits(
+    return StartLimits(
         start=None if policy is None else policy.start_timeout_seconds,
         node=None if avoid_policy is None else avoid_policy.drop_after_seconds,
         capacity=None if capacity_policy is None else capacity_policy.shrink_after_seconds,
     )
 
 
-def next_check(pods: Collection[PendingPod], limits: Limits, now: str) -> str:
+def next_check(pods: Collection[PendingPod], limits: StartLimits, now: str) -> str:
     """When the next check may find a late pod (RFC 3339), after a check at `now` that found the pending `pods`.
 
     A pod that is created after `now` is late at the earliest when the shortest time limit has passed since `now`.
@@ -83,7 +83,7 @@ def next_check(pods: Collection[PendingPod], limits: Limits, now: str) -> str:
         unbound = (each for pod in pods for each in (pod, pod.unschedulable) if each is not None and not each.node)
         capacity_waits = (limits.capacity - age(pod.created, now, unknown=0) for pod in unbound)
         waits += [seconds for seconds in capacity_waits if seconds > 0]
-    wait = max(min(waits), shortest_limit / LOOKS, 1.0)
+    wait = max(min(waits), shortest_limit / MAX_CHECKS, 1.0)
     return (datetime.fromisoformat(now) + timedelta(seconds=wait)).isoformat()
 
 
@@ -99,8 +99,10 @@ def unschedulable(pending: Mapping[str, PendingPod] | None, seconds: int, now: s
     return {uid: pod for uid, pod in pods.items() if is_late(pod, seconds, now)}
 
 
-def late(children: Iterable[Child], pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> list[Child]:
-    """Copies, which have failed, of the Jobs that have a late pod."""
+def late_jobs(
+    children: Iterable[Child], pending: Mapping[str, PendingPod] | None, seconds: int, now: str
+) -> list[Child]:
+    """The Jobs that have a late pod, each as a copy that has failed."""
     if not pending:
         return []
     candidates = ((child, pending.get(child.job.metadata.uid)) for child in children if is_starting(child.job))

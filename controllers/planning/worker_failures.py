@@ -73,9 +73,8 @@ def worker_failures(
         attempt = integer(pod.metadata.annotations.in_place_restart_attempt)
         if child is None or end is None or attempt is None or current is None or not pod.counts:
             continue
-        if attempt <= current and (
-            not end.container or pod.restarts <= allowed_restarts
-        ):  # a report names no container
+        is_report = not end.container  # an agent's report names no container
+        if attempt <= current and (is_report or pod.restarts <= allowed_restarts):
             continue
         container = end.container or containers[child.replicated_job]
         failed = FailedContainer(pod.metadata.name, pod.spec.node_name, container, end.exit_code, end.message)

@@ -10,7 +10,7 @@ from api.batch import Job
 from controllers.planning.child_jobs import Child
 from controllers.planning.elastic import replacements
 from controllers.planning.observed import PendingPod
-from controllers.planning.start_timeout import Limits, next_check
+from controllers.planning.start_timeout import StartLimits, next_check
 from controllers.planning.steps.grow_back import SETTLE
 from kube.model.meta import ObjectMeta
 from tests.support.model.full_cluster import (
@@ -175,7 +175,7 @@ class TestWhoWaits:
 
     def test_pods_that_are_created_later_are_looked_for_in_time(self):
         pod = PendingPod("p", "", at(55), NO_ROOM)
-        limits = Limits(capacity=AFTER)
+        limits = StartLimits(capacity=AFTER)
         assert next_check([replace(pod, unschedulable=pod)], limits, at(60)) == "2026-01-01T00:01:55+00:00"
         assert next_check([pod], limits, at(113)) == "2026-01-01T00:01:56+00:00", "at most 20 checks in the time"
 

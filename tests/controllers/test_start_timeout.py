@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from controllers.planning.observed import PendingPod
-from controllers.planning.start_timeout import Limits, next_check
+from controllers.planning.start_timeout import StartLimits, next_check
 from tests.support.model.lives import at, later, restart
 from tests.support.model.start_checks import StartChecks
 from tests.support.objects.stored_sets import jobset, rjob
@@ -110,12 +110,12 @@ class TestLooks:
     )
     def test_the_next_look_is_when_the_first_pod_may_be_late(self, created, seconds, look):
         pods = [pending(second) for second in created]
-        assert next_check(pods, Limits(start=seconds), at(100)).replace("+00:00", "Z") == at(look)
+        assert next_check(pods, StartLimits(start=seconds), at(100)).replace("+00:00", "Z") == at(look)
 
     @pytest.mark.parametrize(("created", "look"), [([], 160), ([0], 103), ([90], 150)])
     def test_a_pod_without_a_node_may_be_late_sooner(self, created, look):
         pods = [pending(99), *(replace(pending(99), nodeless=pending(second)) for second in created)]
-        assert next_check(pods, Limits(start=900, node=60), at(100)).replace("+00:00", "Z") == at(look)
+        assert next_check(pods, StartLimits(start=900, node=60), at(100)).replace("+00:00", "Z") == at(look)
 
     def test_a_creation_that_cannot_be_read_makes_no_pod_late(self):
         world = starting()

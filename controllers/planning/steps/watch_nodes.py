@@ -50,7 +50,7 @@ def watch_nodes(ctx: Context) -> Partial:
     if not (ctx.js.spec.suspend or has_finished(ctx.js)):
         lost = node_failure.lost_jobs(ctx.js, ctx.gates, ctx.children.active, due)
         nodes |= {pod.node for _, pod in (*lost.failed, *lost.replaced)}
-        replaced = {pod.uid: f"node {pod.node}, {node_failure.state(pod)}" for _, pod in lost.replaced}
+        replaced = {pod.uid: f"node {pod.node}, {node_failure.describe_node(pod)}" for _, pod in lost.replaced}
         to_delete += [pod for _, pod in lost.replaced if pod not in to_delete]
         message = _message_about_blocking_pods(ctx, due, to_delete)
         if message:
@@ -101,7 +101,7 @@ def _message_about_blocking_pods(
     """A message about pods on lost nodes that delay the next attempt, with advice; empty if there are no such pods."""
     active = {child.job.metadata.uid for child in ctx.children.active if not child.deleting}
     pods = [
-        f"pod {pod.name} on node {pod.node}, {node_failure.state(pod)}"
+        f"pod {pod.name} on node {pod.node}, {node_failure.describe_node(pod)}"
         for pod in due
         if pod.deleting and pod not in to_delete and pod.job_uid not in active and pod.taint != OUT_OF_SERVICE
     ]

@@ -12,7 +12,7 @@ from controllers.planning.actions import PendingPodQuery
 from controllers.planning.context import Context
 from controllers.planning.elastic import reducible, replacements
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
-from controllers.planning.start_timeout import GATE, Limits, is_starting, limits, next_check, seconds_left
+from controllers.planning.start_timeout import GATE, StartLimits, is_starting, limits, next_check, seconds_left
 
 
 def watch_start(ctx: Context) -> Partial:
@@ -27,7 +27,7 @@ def watch_start(ctx: Context) -> Partial:
     avoiding = [child for child in waiting if avoided_by(child.job.metadata.annotations)]
     names = reducible(ctx.js) if ctx.gates[elastic.GATE] else frozenset()
     reducing = replacements(ctx.js, (child for child in waiting if child.replicated_job in names))
-    times = Limits(
+    times = StartLimits(
         start=time_limits.start if ctx.gates[GATE] else None,
         node=time_limits.node if avoiding and failed_nodes.avoid_policy(ctx) is not None else None,
         capacity=time_limits.capacity if reducing else None,

@@ -7,10 +7,9 @@ import pytest
 import urllib3
 
 from api import keys
-from dev.cluster.spec import ClusterSpec
 from manifests import files
 from tests.support.cluster.agents import ACCOUNT, account_rights_of, rights
-from tests.support.cluster.requests import MERGE, apply, kubectl, request, wait_for
+from tests.support.cluster.requests import DELETE_OPTIONS, MERGE, apply, kubectl, request, wait_for
 
 JSON = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
@@ -61,18 +60,22 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server(own_cluster):
-    """A control plane of its own: the policy concerns pods of every namespace."""
-    with own_cluster(ClusterSpec(name="agents", profile="api")) as cluster:
-        rights(cluster, "default")
-        account_rights_of(cluster, "default", "other")
-        for name, account in (("one", ACCOUNT), ("two", ACCOUNT), ("else", "other")):
-            apply(cluster, PODS, pod(name, account))
-        kubectl(cluster, "apply", "--server-side", "-k", str(files.ROOT / "in-place-restart"))
-        made = Server(cluster)
-        token = made.token(ACCOUNT, "one")
-        wait_for(lambda: made.patch(token, "two", REPORT)[0] == 403, what="the policy in force")
-        yield made
+def server(jobset_server):
+    """The shared server, with the policy, which concerns pods of every namespace, until the tests of this file end."""
+    cluster, policy = jobset_server, str(files.ROOT / "in-place-restart")
+    rights(cluster, "default")
+    account_rights_of(cluster, "default", "other")
+    pods = {"one": ACCOUNT, "two": ACCOUNT, "else": "other"}
+    for name, account in pods.items():
+        apply(cluster, PODS, pod(name, account))
+    kubectl(cluster, "apply", "--server-side", "-k", policy)
+    made = Server(cluster)
+    token = made.token(ACCOUNT, "one")
+    wait_for(lambda: made.patch(token, "two", REPORT)[0] == 403, what="the policy in force")
+    yield made
+    kubectl(cluster, "delete", "-k", policy)
+    for name in pods:
+        request(cluster, "DELETE", f"{PODS}/{name}", DELETE_OPTIONS)
 
 
 def test_a_worker_reports_on_its_own_pod_and_on_no_other(server):

@@ -45,7 +45,7 @@ COLLECTIONS = {
 }
 GATES = FeatureGates({"AllAlpha": True})
 NAMES = [rule.name for rule in RULES.values()]
-WARNED, DENIED, TABLE, CASES = "exported-warns", "exported-denies", "exported-table", "exported-cases"
+WARNED, DENIED, TABLE = "exported-warns", "exported-denies", "exported-table"
 UNCUT = 8
 """So many warnings stay below the API server's limit."""
 LABELS = {"quota.example.com/gpus": "32", "quota.example.com/jobs": "3"}
@@ -143,26 +143,28 @@ def test_examples_of_each_rule_get_the_verdicts_of_the_command(
             assert [finding for finding in wanted.get(kebab(name), ()) if finding not in got[kebab(name)]] == []
 
 
+def namespace_of_cases(case: Case) -> str:
+    """The namespace for cases of this rule, since the API server judges a JobSet by all policies of its namespace."""
+    return f"exported-{kebab(case.rule)}"
+
+
 @pytest.fixture(scope="module")
 def every_case(jobset_server: Cluster) -> Iterator[dict[str, JSON]]:
-    """A policy for each field that a rule declares to read, exported with warnings, in force in a namespace of its own."""
-    body = {"metadata": {"name": CASES, "labels": {}}}
-    assert request(jobset_server, "POST", "/api/v1/namespaces", body)[0] == 201
+    """A policy for each field that a rule declares to read, exported with warnings, for a namespace of each rule."""
     demands = {json.dumps([case.rule, case.demand], sort_keys=True): case for case in cases()}
+    namespaces = set(map(namespace_of_cases, demands.values()))
+    for name in namespaces:
+        assert request(jobset_server, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})[0] == 201
     found = {
-        demand: restricted(manifest(f"case-{i}", **{case.rule: case.demand}), CASES, ["Warn"])
+        demand: restricted(manifest(f"case-{i}", **{case.rule: case.demand}), namespace_of_cases(case), ["Warn"])
         for i, (demand, case) in enumerate(demands.items())
     }
     for policy in found.values():
         store(jobset_server, policy)
-    for demand, case in demands.items():
-        bad, name = case.jobset(namespace=CASES), found[demand]["metadata"]["name"]
-        wait_for(
-            lambda bad=bad, name=name: name in warnings(jobset_server, bad, CASES), what=f"the policy of {case.name}"
-        )
     yield found
     remove(jobset_server, *found.values())
-    clusters.drop_namespace(jobset_server, CASES)
+    for name in namespaces:
+        clusters.drop_namespace(jobset_server, name)
 
 
 @pytest.mark.parametrize("case", list(cases()), ids=lambda case: case.name)
@@ -170,10 +172,10 @@ def test_what_breaks_a_rule_in_any_field_breaks_what_is_compiled_of_it(
     jobset_server: Cluster, every_case: dict[str, JSON], case: Case
 ):
     policy = every_case[json.dumps([case.rule, case.demand], sort_keys=True)]
-    name = policy["metadata"]["name"]
-    assert name not in warnings(jobset_server, case.jobset(bad=False, namespace=CASES), CASES)
-    js = case.jobset(namespace=CASES)
-    said = warnings(jobset_server, js, CASES)[name]
+    name, namespace = policy["metadata"]["name"], namespace_of_cases(case)
+    js = case.jobset(namespace=namespace)
+    said = wait_for(lambda: warnings(jobset_server, js, namespace).get(name), what="the policy")
+    assert name not in warnings(jobset_server, case.jobset(bad=False, namespace=namespace), namespace)
     assert [finding for finding in offline(policy, js) if finding.partition(": ")[0] not in said] == []
 
 

@@ -11,7 +11,7 @@ from dev.cluster.errors import DevclusterError
 from dev.cluster.spec import ClusterSpec
 from kube.model.meta import JSON
 
-PROCESSES = (1, 2)
+WORKER_COUNTS = (1, 2)
 """Numbers of processes that serve admission. A manager that cannot have more than one is measured with one."""
 
 
@@ -21,7 +21,7 @@ def measure(bench: Bench) -> JSON:
     for entry in bench.entries:
         if entry.floor or bench.wanted.isdisjoint({"P8", "P9"}):
             continue
-        for workers in PROCESSES:
+        for workers in WORKER_COUNTS:
             title = f"{entry.name}: P8 and P9, processes: {workers}"
             bench.say(title)
             try:

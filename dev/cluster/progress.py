@@ -27,7 +27,7 @@ def say(line: str) -> None:
 def step(title: str) -> Iterator[Report]:
     """Show `title` while the block runs, and afterwards how long the block took."""
     started = time.monotonic()
-    display = _terminal(title) if sys.stderr.isatty() else _plain(title, sys.stderr, PLAIN_SECONDS)
+    display = _live_display(title) if sys.stderr.isatty() else _line_display(title, sys.stderr, PLAIN_SECONDS)
     with display as report:
         yield report
     say(f"{title}: done after {elapsed_text(started)}")
@@ -40,7 +40,7 @@ def elapsed_text(started: float) -> str:
 
 
 @contextmanager
-def _terminal(title: str) -> Iterator[Report]:
+def _live_display(title: str) -> Iterator[Report]:
     from rich.console import Console  # noqa: PLC0415 - 0.2 s that only a terminal needs to pay
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
@@ -72,7 +72,7 @@ class _Ticker:
 
 
 @contextmanager
-def _plain(title: str, stream: TextIO, seconds: float) -> Iterator[Report]:
+def _line_display(title: str, stream: TextIO, seconds: float) -> Iterator[Report]:
     print(f"{title} ...", file=stream, flush=True)
     ticker = _Ticker(title, stream, seconds)
     thread = threading.Thread(target=ticker.run, daemon=True)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 import aiohttp
 import pytest
 
-from dev.bench.admission.load import Running, cores, server
+from dev.bench.admission.load import ServerProcess, cores, run_server
 from dev.bench.proc import memory_mib
 from tests.support.objects.jobsets import jobset, rjob, stored
 from tests.support.objects.reviews import JSON, answer, encode, in_pieces, review
@@ -28,16 +28,16 @@ PER_CONNECTION = 2
 
 
 @pytest.fixture
-def process() -> Iterator[Running]:
+def process() -> Iterator[ServerProcess]:
     """The admission server in a process of its own."""
-    with server(cores()[0]) as (running, _):
+    with run_server(cores()[0]) as (running, _):
         yield running
 
 
 class Client:
     """Posts reviews to the process and keeps the seconds that each took."""
 
-    def __init__(self, process: Running, session: aiohttp.ClientSession) -> None:
+    def __init__(self, process: ServerProcess, session: aiohttp.ClientSession) -> None:
         self.base = f"https://127.0.0.1:{process.port}"
         self.session = session
 
@@ -50,15 +50,15 @@ class Client:
 
 
 @pytest.fixture
-async def client(process: Running) -> AsyncIterator[Client]:
+async def client(process: ServerProcess) -> AsyncIterator[Client]:
     connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=str(process.authorities)), limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(60)) as session:
         client = Client(process, session)
         for _ in range(20):
             await client.ask(SMALL)
         yield client
-    # Python before 3.12.8 loses a TLS connection that the server closes in the middle of a request; aiohttp's own remedy
-    # (enable_cleanup_closed) fails on some of those versions. What was lost is still known to the event loop.
+    # Python before 3.12.8 loses a TLS connection that the server closes in the middle of a request; aiohttp's own
+    # remedy (enable_cleanup_closed) fails on some of those versions. What was lost is still known to the event loop.
     # One that was closed while it still had to write has let go of the loop, and cannot be given up any more.
     for transport in list(asyncio.get_running_loop()._transports.values()):
         with contextlib.suppress(AttributeError):
@@ -70,7 +70,7 @@ async def client(process: Running) -> AsyncIterator[Client]:
     "chunked", [pytest.param(False, marks=pytest.mark.slow), True], ids=["length given", "in chunks"]
 )
 async def test_bodies_that_are_too_large_are_refused_without_being_held(
-    process: Running, client: Client, chunked: bool
+    process: ServerProcess, client: Client, chunked: bool
 ):
     before = memory_mib(process.process.pid)
     body = bytes(8 * MIB)
@@ -92,7 +92,7 @@ def large_body() -> bytes:
     ids=["mutate", "validate"],
 )
 async def test_small_reviews_are_answered_while_large_ones_are_worked_on(
-    process: Running, client: Client, large_body: bytes, path: str
+    process: ServerProcess, client: Client, large_body: bytes, path: str
 ):
     assert 6 * MIB < len(large_body) < MAX_BODY
     large = asyncio.gather(*(client.ask(large_body, path) for _ in range(6)))

@@ -77,12 +77,12 @@ class AsyncClient:
         self._api = api_client
         self._namespace = namespace
         self._kubeconfig, self._context = kubeconfig, context
-        self.namespace = namespace or cluster.DEFAULT
+        self.namespace = namespace or cluster.DEFAULT_NAMESPACE
 
     async def __aenter__(self) -> Self:
         if self._api is None:
             self._api, context_namespace = await _connect(self._kubeconfig, self._context)
-            self.namespace = self._namespace or context_namespace or cluster.DEFAULT
+            self.namespace = self._namespace or context_namespace or cluster.DEFAULT_NAMESPACE
         return self
 
     async def __aexit__(self, *_: object) -> None:

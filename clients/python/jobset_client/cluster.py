@@ -15,7 +15,7 @@ from jobset_client.errors import JobSetError, UnreachableError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Response = TypeVar("Response")
-DEFAULT = "default"
+DEFAULT_NAMESPACE = "default"
 """The namespace if the caller, the context and the pod give none."""
 
 

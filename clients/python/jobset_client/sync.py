@@ -73,7 +73,7 @@ class Client:
             api_client, context_namespace = _connect(kubeconfig, context)
             namespace = namespace or context_namespace
         self._api = api_client
-        self.namespace = namespace or cluster.DEFAULT
+        self.namespace = namespace or cluster.DEFAULT_NAMESPACE
 
     def __enter__(self) -> Self:
         return self

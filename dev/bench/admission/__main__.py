@@ -8,7 +8,7 @@ import sys
 
 from dev.bench import saturation
 from dev.bench.admission.cpu import cases
-from dev.bench.admission.load import ROOT, cores, measure, server
+from dev.bench.admission.load import ROOT, cores, measure, run_server
 from dev.bench.ending import unwound_by_sigterm
 from dev.bench.load_generator import Load, Review
 from dev.bench.output import (
@@ -102,7 +102,7 @@ def _measure_cpu(*arguments: str) -> JSON:
 
 def _measure_saturation() -> list[JSON]:
     server_core, load_core = cores()
-    with server(server_core) as (server_process, _):
+    with run_server(server_core) as (server_process, _):
         os.sched_setaffinity(0, {load_core})  # the generator inherits it
         return saturation.measure(server_process.port, server_process.authorities, pid=server_process.process.pid)
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class ServerProcess:
     """The server process, its port, and the file with the CA of its certificate."""
 
     process: subprocess.Popen[str]
@@ -36,7 +36,7 @@ def cores() -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def server(core: int, policies: int = 0) -> Iterator[tuple[Running, dict[int, int]]]:
+def run_server(core: int, policies: int = 0) -> Iterator[tuple[ServerProcess, dict[int, int]]]:
     """A server process with this number of policies. The dict has its answers by code after the block."""
     codes: dict[int, int] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -49,7 +49,7 @@ def server(core: int, policies: int = 0) -> Iterator[tuple[Running, dict[int, in
                 line = process.stdout.readline() if process.stdout else ""
                 if not line:
                     raise SystemExit("the server did not start; its error output is above")
-                yield Running(process, int(line), authorities), codes
+                yield ServerProcess(process, int(line), authorities), codes
                 counts, _ = process.communicate()
                 codes.update({int(code): count for code, count in json.loads(counts).items()})
             finally:
@@ -60,7 +60,7 @@ def measure(reviews: Sequence[Review], load: Load, policies: int = 0) -> JSON:
     """Send the reviews in turn, and return figures. Times are in milliseconds, memory in MiB."""
     server_core, load_core = cores()
     cores_before = os.sched_getaffinity(0)
-    with server(server_core, policies) as (server_process, codes):
+    with run_server(server_core, policies) as (server_process, codes):
         pid = server_process.process.pid
         os.sched_setaffinity(0, {load_core})  # the generator inherits it
         try:

@@ -63,8 +63,8 @@ def come_back(node: RealNode, connection: Connection) -> None:
 
 
 def _set_cable(node: RealNode, *, up: bool) -> None:
-    namespace = kernel.namespace(network_process(node.layout).read_text())
-    with kernel.network(namespace):
+    namespace = kernel.open_namespace(network_process(node.layout).read_text())
+    with kernel.inside_network(namespace):
         netlink.set_up(node.port, up=up)
     os.close(namespace)
 

@@ -121,11 +121,11 @@ def programs(node: RealNode, node_labels: str) -> dict[str, tuple[str, ...]]:
 def _connect_to_bridge(node_data: Node) -> None:
     """Plug the node into the bridge. It reaches no other network, since the default route leads nowhere."""
     node = node_data.node
-    with kernel.network(node_data.bridge):
+    with kernel.inside_network(node_data.bridge):
         netlink.remove_interface(node.port)  # left over from before a power cut
     netlink.set_up("lo")
     netlink.add_cable("eth0", node.port, node_data.bridge)
-    with kernel.network(node_data.bridge):
+    with kernel.inside_network(node_data.bridge):
         netlink.plug_into(layout.BRIDGE, node.port)
         netlink.set_up(node.port)
     netlink.add_address("eth0", node.address)

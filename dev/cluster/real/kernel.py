@@ -60,7 +60,7 @@ def change_root(root: Path) -> None:
 
 
 @contextmanager
-def network(namespace: int) -> Iterator[None]:
+def inside_network(namespace: int) -> Iterator[None]:
     """Run the block in the network namespace with this file descriptor. Only for single-threaded programs."""
     own_namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -73,6 +73,6 @@ def network(namespace: int) -> Iterator[None]:
         os.close(own_namespace)
 
 
-def namespace(pid: int | str, kind: str = "net") -> int:
+def open_namespace(pid: int | str, kind: str = "net") -> int:
     """A new file descriptor of a namespace of a process."""
     return os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)

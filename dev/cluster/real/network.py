@@ -49,7 +49,7 @@ async def _exchange(client: Ends, server: Ends) -> None:
 
 async def _connect(machine: int | None, host: str, port: int) -> Ends:
     """A connection from this network namespace, or from the namespace `machine`."""
-    with kernel.network(machine) if machine is not None else contextlib.nullcontext():
+    with kernel.inside_network(machine) if machine is not None else contextlib.nullcontext():
         connection_socket = socket.socket()
     connection_socket.setblocking(False)
     try:
@@ -102,7 +102,7 @@ async def serve(plan: Plan, machine: int) -> None:
 def main() -> None:
     plan = Plan.read(Layout(Path(sys.argv[1])))
     Path(layout.EGRESS).unlink(missing_ok=True)
-    machine = kernel.namespace("self")
+    machine = kernel.open_namespace("self")
     kernel.unshare(kernel.NEW_NETWORK)
     netlink.set_up("lo")
     netlink.add_bridge(layout.BRIDGE)

@@ -52,7 +52,7 @@ class Runner:
     def _start(self, folders: Sequence[Path]) -> int:
         """Fork PID 1. Returns its process id on the machine."""
         node_data = self._description(folders)
-        own_namespace = kernel.namespace("self", "pid")
+        own_namespace = kernel.open_namespace("self", "pid")
         kernel.unshare(kernel.NEW_PROCESSES)
         pid = os.fork()
         if pid == 0:
@@ -80,7 +80,7 @@ class Runner:
             node=node,
             count=plan.spec.real_nodes,
             assets=Path(plan.node_assets),
-            bridge=kernel.namespace(real.network_process(plan.layout).read_text()),
+            bridge=kernel.open_namespace(real.network_process(plan.layout).read_text()),
             folders=folders,
             kubelet=services[1],
             services=services,

@@ -55,7 +55,7 @@ def _try_system_calls() -> None:
     """Try the system calls of a node. Raises OSError if the kernel refuses one of them."""
     kernel.unshare(kernel.NEW_MOUNTS | kernel.NEW_CGROUPS | kernel.NEW_NAMES | kernel.NEW_IPC | kernel.NEW_NETWORK)
     netlink.add_bridge("probe")
-    netlink.add_cable("probe0", "probe1", kernel.namespace("self"))
+    netlink.add_cable("probe0", "probe1", kernel.open_namespace("self"))
     netlink.request_nftables()
     kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.PRIVATE)
     kernel.mount("probe", "/run", "tmpfs")

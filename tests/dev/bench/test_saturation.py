@@ -6,7 +6,7 @@ import pytest
 
 from dev.bench import saturation
 from dev.bench.admission import samples
-from dev.bench.admission.load import Running, cores, server
+from dev.bench.admission.load import ServerProcess, cores, run_server
 from dev.bench.load_generator import Load, run
 from dev.bench.output import cells
 from dev.cluster.errors import DevclusterError
@@ -18,11 +18,11 @@ SHORT = Load(connections=4, seconds=0.5, warm_up=0.1)
 
 @pytest.fixture(scope="module")
 def process():
-    with server(cores()[0]) as (running, _):
+    with run_server(cores()[0]) as (running, _):
         yield running
 
 
-def test_a_row_for_each_webhook_size_and_number_of_connections(process: Running):
+def test_a_row_for_each_webhook_size_and_number_of_connections(process: ServerProcess):
     rows = saturation.measure(
         process.port, process.authorities, 1.0, connections=(1, 3), sizes=("2 KB",), pid=process.process.pid
     )
@@ -39,12 +39,12 @@ def test_a_row_for_each_webhook_size_and_number_of_connections(process: Running)
     assert all(all(cells(saturation.COLUMNS, row).values()) for row in rows)
 
 
-def test_the_sizes_are_what_they_are_called(process: Running):
+def test_the_sizes_are_what_they_are_called(process: ServerProcess):
     rows = saturation.measure(process.port, process.authorities, 0.1, connections=(1,))
     assert [round(row["bytes"] / 1000) for row in rows] == [2, 20, 3, 21]
 
 
-def test_refusals_are_counted_and_mixed_sizes_of_answers_read(process: Running):
+def test_refusals_are_counted_and_mixed_sizes_of_answers_read(process: ServerProcess):
     bodies = [samples.review(samples.with_defaults(samples.jobset(1))), samples.review(samples.five_faults())]
     load = dataclasses.replace(SHORT, connections=1, seconds=1)
     report = run(process.port, process.authorities, [(VALIDATE_PATH, body) for body in bodies], load)
@@ -54,17 +54,17 @@ def test_refusals_are_counted_and_mixed_sizes_of_answers_read(process: Running):
     assert report["lost"] == 0
 
 
-def test_an_answer_that_is_no_review_is_no_success(process: Running):
+def test_an_answer_that_is_no_review_is_no_success(process: ServerProcess):
     report = run(process.port, process.authorities, [("/nothing-here", b"{}")], SHORT)
     assert report["refused"] == report["requests"] > 0
 
 
-def test_a_connection_that_the_server_closes_is_lost(process: Running):
+def test_a_connection_that_the_server_closes_is_lost(process: ServerProcess):
     load = Load(connections=2, seconds=60, warm_up=0)  # it is over when no connection is left
     report = run(process.port, process.authorities, [(VALIDATE_PATH, bytes(MAX_BODY + 1))], load)
     assert (report["lost"], report["answered"]) == (2, 2)
 
 
-def test_without_a_server_it_says_so(process: Running):
+def test_without_a_server_it_says_so(process: ServerProcess):
     with pytest.raises(DevclusterError, match=r"the load generator failed, port 1, (.|\n)*Connection refused"):
         run(1, process.authorities, [(VALIDATE_PATH, b"{}")], SHORT)

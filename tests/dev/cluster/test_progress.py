@@ -27,7 +27,7 @@ with step("building") as report:
 
 def test_without_a_terminal_a_plain_line_now_and_then():
     out = io.StringIO()
-    with progress._plain("building", out, 0.02) as report:
+    with progress._line_display("building", out, 0.02) as report:
         report("3 of 8 packages")
         wait_for(lambda: out.getvalue().count("building: 3 of 8 packages, 0 s\n") >= 2)
     lines = out.getvalue().splitlines()

@@ -112,9 +112,9 @@ def serving(cluster: Cluster, images: Mapping[str, Path]) -> Iterator[Registry]:
         folder = Path(f"{node.root}{config.REGISTRIES}", HUB)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "hosts.toml").write_text(f'server = "http://{layout.GATEWAY.ip}:{PORT}"\n')
-    network = kernel.namespace(layout.network_process(cluster.plan.layout).read_text())
+    network = kernel.open_namespace(layout.network_process(cluster.plan.layout).read_text())
     try:
-        with kernel.network(network):  # the socket stays where it was made
+        with kernel.inside_network(network):  # the socket stays where it was made
             registry = Registry(str(layout.GATEWAY.ip), images)
     finally:
         os.close(network)

@@ -171,7 +171,7 @@ class TestAllServed:
 
 async def look(cluster: Cluster) -> Served:
     async with connected(cluster.kubeconfig) as (client, _):
-        return await GroupWatches(client, ON)._look()
+        return await GroupWatches(client, ON)._look_up()
 
 
 OFF = {"TopologyAwareWorkloadScheduling": False, "CompositePodGroup": False}

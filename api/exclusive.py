@@ -69,7 +69,7 @@ def topology_of(annotations: Mapping[str, str]) -> str | None:
 
 
 def is_exclusive(obj: JSON) -> bool:
-    """Whether the manifest of a JobSet, Job or pod has the annotation of exclusive placement."""
+    """Whether the manifest of a JobSet, Job or pod asks for exclusive placement by affinity, not by node selectors."""
     templates = (dig(rjob, "template") for rjob in items(obj, "spec", "replicatedJobs")[:MAX_READ])
     levels = (dig(annotations, "metadata", "annotations") for annotations in (obj, *templates))
     return any(

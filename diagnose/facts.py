@@ -42,7 +42,7 @@ class SeenJob(Job, frozen=True, kw_only=True):
         return retries and self.status.active > 1 and bool(self.status.ready)
 
     def with_failures(self, failures: int) -> "SeenJob":
-        """The Job with this number of failed pods added to its status."""
+        """The Job with this number of failed pods added to its status, and no longer counted as active or ready."""
         active = max(self.status.active - failures, 0)
         ready = min(self.status.ready or 0, active)
         status = replace(self.status, active=active, ready=ready, failed=self.status.failed + failures)
@@ -138,7 +138,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def is_silent(self) -> bool:
-        """Whether the pod is Running and not ready, although all containers run: its node may be gone."""
+        """Whether the pod is Running and not ready, but no container waits or has failed: its node may be gone."""
         runs = self.status.phase == "Running" and bool(self.spec.node_name)
         return runs and not self.ready and not self.is_stopped
 

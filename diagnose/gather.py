@@ -45,7 +45,7 @@ FEW_PAGES = 4
 
 
 async def gather(client: Client, namespace: str, name: str, now: datetime) -> Facts:
-    """The facts about a JobSet. Raises all errors, but for rights that the user lacks beyond reading the JobSet."""
+    """The facts about a JobSet. Raises all errors, except missing rights to read other objects."""
     js = await client.get(JOBSETS, name, namespace=namespace, type=JobSet, timeout=COMMAND_TIMEOUT)
     return await gather_about(client, js, now)
 

@@ -44,9 +44,9 @@ def later_stage(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     survey = case.survey
     next_ones = survey.waiting_for_settled_jobs(_beginning(case))
     for name, reason in survey.stages.items():
-        missing_jobs = [position.name for position in survey.missing if position.replicated_job.name == name]
+        missing_names = [position.name for position in survey.missing if position.replicated_job.name == name]
         halted = [child.name for child in survey.halted if child.replicated_job == name]
-        if jobs := unexplained & {*missing_jobs, *halted}:
+        if jobs := unexplained & {*missing_names, *halted}:
             message = f"ReplicatedJob {name} ({pluralize(len(jobs), 'Job')}): waits for {reason}"
             finding = (
                 _waits_for_earlier_jobs(case, name, message) if name in next_ones else _behind_waiting(case, message)

@@ -331,7 +331,8 @@ class Client:
         """Send a request, with retries, and return the answer; raise the error if the answer is a refusal.
 
         `warnings` gets the warnings of every answer. A request is retried if the server refused it with a Retry-After
-        (429, 503), if no connection was made, or if it is a read. A write that may have been applied is never retried.
+        (429, 503), if no connection was made, or if a read got no answer. A write that may have been applied is never
+        retried.
         """
         if not self.limited or self.limits is not None:
             request = dataclasses.replace(request, limited=self.limited, limits=self.limits)

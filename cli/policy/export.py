@@ -3,7 +3,7 @@
 Exit codes: 0 exported, 1 a policy or an exception has faults, 2 a file could not be read, or there is no policy.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TextIO
@@ -27,7 +27,7 @@ from policy.evaluate import rules_in_force
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import duration_of, format_time, time_of
 from policy.namespaces import DEFAULT
-from policy.types import JobSetPolicy
+from policy.types import Exceptions, JobSetPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     warn_of_exceptions(filed_exceptions, policies, None, moment, report)
     if code := write_faults("policy export", report, err):
         return code
-    too_long = [exception for exception in exceptions if _is_too_long(exception, policies, moment)]
+    limits = {policy.metadata.name: policy.spec.exceptions for policy in policies}
+    too_long = [exception for exception in exceptions if _is_too_long(exception, limits, moment)]
     exceptions = [exception for exception in exceptions if exception not in too_long]
     circumstances = Circumstances(options.queue_controllers or PolicySettings().queue_controllers, exceptions, moment)
     objects: list[JSON] = []
@@ -93,10 +94,12 @@ def with_default_namespace(exception: JobSetPolicyException) -> JobSetPolicyExce
     return msgspec.structs.replace(exception, metadata=with_namespace)
 
 
-def _is_too_long(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy], now: datetime) -> bool:
-    """Whether an exception that is not stored lasts longer than allowed. Each export would extend its time."""
-    by_name = {policy.metadata.name: policy.spec.exceptions for policy in policies}
-    allowed = by_name.get(exception.spec.policy)
+def _is_too_long(exception: JobSetPolicyException, limits: Mapping[str, Exceptions | None], now: datetime) -> bool:
+    """Whether an exception that is not stored lasts longer than its policy allows. Each export would extend its time.
+
+    `limits`: for exceptions from the policies of these names.
+    """
+    allowed = limits.get(exception.spec.policy)
     expires = time_of(exception.spec.expires_at)
     if exception.metadata.creation_timestamp or allowed is None or expires is None:
         return False

@@ -29,7 +29,7 @@ FIRST_PAUSE = 1.0
 """At least this many seconds are between the first and the second resume of a Job. Each further pause is doubled."""
 
 LONGEST_PAUSE = 300.0
-"""At most this many seconds are between two resumes of a Job."""
+"""The longest pause, in seconds, before a Job is resumed again."""
 
 FORGET_AFTER = 600.0
 """Seconds from the last resume until all resumes are forgotten."""
@@ -45,8 +45,8 @@ MAX_WORDS = 100
 class Resumptions:
     """How often each Job of one JobSet was resumed since the set was last suspended, and which Jobs have to wait.
 
-    At most one entry for each Job, by UID. Times are of the event loop's clock. `is_reported`: whether no Warning about
-    Jobs that are suspended again is needed before the next resume.
+    At most one entry for each Job, by UID. Times are of the event loop's clock. `is_reported`: whether the Jobs
+    that were suspended again have been reported by a Warning.
     """
 
     is_reported: bool = True

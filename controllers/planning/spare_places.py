@@ -40,7 +40,7 @@ def places(waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]
     """Which waiting pods get which places. A pod gets at most one place, and the oldest spares are used first.
 
     Pods that are nominated to a node come first: such a pod gets the place on that node or none. Gated pods follow,
-    then the oldest pods.
+    then all others. Older pods come before younger pods of the same kind.
     """
     spares_by_node: dict[str, list[PoolPod]] = {}
     for spare in sorted(spares, key=_age):

@@ -35,7 +35,7 @@ PAUSE = 4.0
 CHECK_PERIOD = 5.0
 """Seconds between two checks for new or changed policies."""
 AUDIT_AFTER_CHANGE = 30.0
-"""At least this many seconds are between two audits if policies have changed."""
+"""Seconds between two audits if policies have changed, unless audits are more frequent anyway."""
 
 
 class _Subject(NamedTuple):

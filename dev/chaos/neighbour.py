@@ -135,7 +135,7 @@ async def play(task: Any) -> None:
     ports = [Port(**port) for port in task["ports"]]
     requests: Counter[str] = Counter()
     try:
-        async with asyncio.TaskGroup() as replicated_job:
+        async with asyncio.TaskGroup() as tasks:
             for habit in HABITS:
                 for serves in habit.serves:
                     serving_ports = [port for port in ports if port.serves == serves]
@@ -143,7 +143,7 @@ async def play(task: Any) -> None:
                         [serving_ports] if habit.turns else [[port] for port in serving_ports]
                     ):
                         chance = random.Random(f"{task['seed']} {habit.name} {serves} {number}")
-                        replicated_job.create_task(_repeat_habit(habit, habit_ports, chance, requests))
+                        tasks.create_task(_repeat_habit(habit, habit_ports, chance, requests))
     finally:
         print(json.dumps(requests))
 
@@ -151,14 +151,12 @@ async def play(task: Any) -> None:
 async def _repeat_habit(habit: Habit, ports: Sequence[Port], chance: random.Random, requests: Counter[str]) -> None:
     """Play one habit at these ports in turn."""
     now = asyncio.get_running_loop().time
-    async with asyncio.TaskGroup() as replicated_job:
+    async with asyncio.TaskGroup() as tasks:
         while True:
             port = ports[int(now() / TURN) % len(ports)]
             stays = chance.uniform(0, habit.stays) if habit.leaves_early else habit.stays
             count_connection = partial(requests.update, (habit.name,))
-            replicated_job.create_task(
-                run_client(port, habit.parts, chance, count_connection, stays=stays, pause=habit.pause)
-            )
+            tasks.create_task(run_client(port, habit.parts, chance, count_connection, stays=stays, pause=habit.pause))
             await asyncio.sleep(habit.every)
 
 

@@ -21,9 +21,10 @@ ADMIN = "admin"
 STAGES = Path(__file__).with_name("stages.yaml")
 NODE_ANNOTATION = "kwok.x-k8s.io/node"
 ETCD, ETCD_PEER = "unix://etcd.sock", "unix://etcd-peer.sock"
-"""Sockets in the state folder, which is the working directory of each process, and which only its owner can enter.
+"""Sockets in the state folder, which is the working directory of each process. Only its owner can enter the folder.
 
-So etcd needs no TLS, which would take a third of its processor time.
+So etcd needs no TLS, which would take a third of its processor time. Its health and metrics, which hold no objects, are
+served without credentials at a port of this machine.
 """
 
 # Clients of the API server, with the user and the groups that give them their rights. kwok has no role of its own.

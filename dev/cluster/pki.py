@@ -62,7 +62,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 def new_authority(name: str) -> Pair:
     """A self-signed certificate authority with common name `name`."""
-    # The API server verifies a signature by this key for each request, in a third of the time that an EC key takes.
+    # The API server verifies a client certificate by this key for each request, in a third of the time of an EC key.
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = _certificate_builder(subject, subject, key, authority=True)

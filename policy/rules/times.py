@@ -94,7 +94,8 @@ _DEADLINE = _Seconds(
 def find_ttl(rule: MaxSeconds, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
     """A finished set has to be deleted after some time: `spec.ttlSecondsAfterFinished`.
 
-    With `required` the field has to be set. A limit holds only for sets that have the field.
+    With `required` the field has to be set. A limit holds only for sets that have the field, so a limit for
+    every set needs `required`, too.
     """
     return _TTL.find(rule, judged, namespace)
 
@@ -102,7 +103,8 @@ def find_ttl(rule: MaxSeconds, judged: JudgedJobSet, namespace: Namespace) -> It
 def find_active_deadline(rule: MaxSeconds, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
     """A set may run only for some time: `spec.activeDeadlineSeconds`, which needs the gate JobSetActiveDeadlineSeconds.
 
-    With `required` the field has to be set. A limit holds only for sets that have the field.
+    With `required` the field has to be set. A limit holds only for sets that have the field, so a limit for
+    every set needs `required`, too.
     """
     return _DEADLINE.find(rule, judged, namespace)
 

@@ -98,5 +98,5 @@ async def test_a_failure_that_lasts_starts_ever_fewer_processes(monkeypatch: pyt
     assert pauses == [3, 6, 12, 24, 48, LONGEST_PAUSE, LONGEST_PAUSE]
     assert await certs._attempt() == certs._options.check_every
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    certs._good = None
+    certs._last_good = None
     assert await certs._attempt() == 3, "it was good in between"

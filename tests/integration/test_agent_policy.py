@@ -66,16 +66,18 @@ def server(jobset_server):
     rights(cluster, "default")
     account_rights_of(cluster, "default", "other")
     pods = {"one": ACCOUNT, "two": ACCOUNT, "else": "other"}
-    for name, account in pods.items():
-        apply(cluster, PODS, pod(name, account))
-    kubectl(cluster, "apply", "--server-side", "-k", policy)
-    made = Server(cluster)
-    token = made.token(ACCOUNT, "one")
-    wait_for(lambda: made.patch(token, "two", REPORT)[0] == 403, what="the policy in force")
-    yield made
-    kubectl(cluster, "delete", "-k", policy)
-    for name in pods:
-        request(cluster, "DELETE", f"{PODS}/{name}", DELETE_OPTIONS)
+    try:
+        for name, account in pods.items():
+            apply(cluster, PODS, pod(name, account))
+        kubectl(cluster, "apply", "--server-side", "-k", policy)
+        made = Server(cluster)
+        token = made.token(ACCOUNT, "one")
+        wait_for(lambda: made.patch(token, "two", REPORT)[0] == 403, what="the policy in force")
+        yield made
+    finally:
+        kubectl(cluster, "delete", "--ignore-not-found", "-k", policy)
+        for name in pods:
+            request(cluster, "DELETE", f"{PODS}/{name}", DELETE_OPTIONS)
 
 
 def test_a_worker_reports_on_its_own_pod_and_on_no_other(server):

@@ -91,8 +91,10 @@ def offline(folder: Path, body: dict[str, Any]) -> list[dict[str, Any]]:
     (folder / "set.yaml").write_text(yaml.safe_dump(body))
     (folder / "policies.yaml").write_text(yaml.safe_dump_all([LIMITS, QUEUES, TIMES]))
     labels = [part for key, value in LABELS.items() for part in ("--namespace-label", f"{key}={value}")]
-    manifests = ["-f", str(folder / "set.yaml"), "-p", str(folder / "policies.yaml")]
-    done = run_command("policy", "eval", *manifests, "-o", "json", *labels)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("KUBECONFIG", "/nowhere")
+        done = run_command("policy", "eval", "-f", "set.yaml", "-p", "policies.yaml", "-o", "json", *labels)
     found: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
     return found
 

@@ -13,7 +13,7 @@ from dev import local
 from dev.cluster import audit
 from dev.cluster.cluster import Cluster
 from manifests import objects, policy_objects
-from policy.audit import First
+from policy.audit import FirstResults
 from policy.reports import report
 from policy.status_types import AuditedViolation
 from tests.support.cluster.jobs import JOBSETS
@@ -255,7 +255,7 @@ def test_the_audit_names_what_breaks_a_policy_and_a_report_has_it_until_it_is_go
 
     wait_for(lambda: reported() == [2], what="the report", last=reported)
     reports = listed(cluster, REPORTS.format(team))
-    first = First(2)
+    first = FirstResults(2)
     for each in found["first"]:
         first.add(AuditedViolation(namespace=team, **{key: each[key] for key in ("name", "rule", "message")}))
     expected = report(policy("limits", maxJobs={"max": 1}), team, first)

@@ -1,4 +1,4 @@
-"""Runs commands of `jobset` in the process of the tests: one of their own takes a second of processor time, for imports."""
+"""Runs commands of `jobset` in the process of the tests. The imports of another process take a second of processor time."""
 
 import io
 import subprocess
@@ -18,5 +18,7 @@ def run_command(*arguments: str, text: str = "") -> subprocess.CompletedProcess[
         try:
             code = cli.main(arguments)
         except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            err.write(end.code if isinstance(end.code, str) else "")
+    assert "Traceback" not in err.getvalue()
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())

@@ -137,7 +137,7 @@ def check_name(name: str, kind: str = "name") -> str:
 
 
 def ask(call: Call) -> Operation[Any]:
-    """Send a request and return the decoded JSON of the answer. Raises `ApiError`."""
+    """Send a request and return its decoded answer. Raises `ApiError`, or `JobSetError` if the answer is not JSON."""
     answer = yield from send(call)
     try:
         return json.loads(answer.body)

@@ -19,7 +19,7 @@ from jobset_client.tree import Builder, BuildError, Fault
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The loader of libyaml if PyYAML has it, as it is ten times as fast."""
 MAX_TEXT = 16 << 20
-"""Largest number of characters or bytes of a text, which callers check. The API server accepts objects of 3 MiB."""
+"""At most this many characters or bytes of a text, which callers check. The API server accepts at most 3 MiB."""
 _JSON_SCALAR = re.compile(
     r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"'
     r"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"

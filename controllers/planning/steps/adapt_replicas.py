@@ -66,9 +66,9 @@ def _adapt(ctx: Context) -> Partial:
 def _resize(ctx: Context, draft: StatusDraft) -> bool:
     """Follow a change of `spec.replicas` by the user. Returns False if the running Jobs already have that number.
 
-    With `whenNoCapacity`, the set keeps its size until `grow_back` finds room for more Jobs. Without it, the set
-    restarts at once. So does a set in its first attempt: placeholders belong to the previous attempt, so it cannot have
-    any.
+    With `whenNoCapacity`, a set that becomes larger keeps its size until `grow_back` finds room for more Jobs. Any
+    other set restarts at once, and so does a set in its first attempt. It cannot have placeholders, since these belong
+    to the previous attempt.
     """
     elastic = {rjob.name: rjob for rjob in ctx.js.spec.replicated_jobs if rjob.elastic is not None}
     reported_sizes: dict[str, set[int]] = {name: set() for name in elastic}

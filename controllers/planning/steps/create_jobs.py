@@ -53,7 +53,7 @@ def _lag(ctx: Context) -> float | None:
 
     The cache is behind if there are Jobs of a later attempt. A Job that is created now would belong to an ended
     attempt. A Job whose label a user has changed may look like a Job of a later attempt, so such Jobs are ignored
-    `cache_lag` seconds after their creation.
+    once they are older than `cache_lag` seconds.
     """
     created = max((job.metadata.creation_timestamp or ctx.now for job in ctx.children.newer), default=None)
     if created is None:

@@ -89,6 +89,6 @@ def percentile(values: Iterable[float]) -> float:
     return ordered[math.ceil(0.99 * len(ordered)) - 1] if ordered else 0.0
 
 
-def is_within(calm_windows: Sequence[Window], started: float, ended: float) -> bool:
+def is_within(windows: Sequence[Window], started: float, ended: float) -> bool:
     """Whether a period lies within one of the windows."""
-    return any(begin <= started and ended <= end for begin, end in calm_windows)
+    return any(begin <= started and ended <= end for begin, end in windows)

@@ -19,7 +19,7 @@ _NAME = r"[a-z0-9](?:[a-z0-9-]{0,62})"
 _HOST = re.compile(
     rf"(?:(?<=://)|(?<![\w.$(){{}}%/@-]))({_NAME})((?:\.{_NAME}){{0,8}})(:\d+)?(?![\w$({{%.-])", re.ASCII
 )
-"""A host name, perhaps with a port, that is no part of a longer word or a path and stands beside no variable."""
+"""A host name, perhaps with a port, that is not part of a longer word or a path, nor next to a variable."""
 _OF_POD = re.compile(r"(?:(.+)-)?(\d{1,9})-(\d{1,9})", re.ASCII)
 _PEER = re.compile(r"(?i)addr|host|endpoint|coordinator")
 """Names of variables and flags whose value is an address of a pod."""

@@ -1,7 +1,7 @@
 """The requests that the agent sends: list its JobSet, watch it, report on its pod.
 
 The agent keeps one connection and reuses it for the next request. It reads the token for each request and the CA for
-each connection, since both may have been rotated. Every failure raises `ApiError`. The caller decides about retries.
+each connection, because both may have been rotated. Every failure raises `ApiError`. The caller decides about retries.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from urllib.parse import quote, urlencode
 from agent import decision
 from agent.settings import Settings
 
-ANNOTATION = "jobset.sigs.k8s.io/in-place-restart-attempt"
+ATTEMPT = "jobset.sigs.k8s.io/in-place-restart-attempt"
 FAILURE = "jobset.sigs.k8s.io/in-place-restart-failure"
 ACKNOWLEDGED = "jobset.sigs.k8s.io/maintenance-acknowledged"
-MANAGER = "in-place-restart-agent"
+FIELD_MANAGER = "in-place-restart-agent"
 REQUEST_SECONDS = 10.0
-# The API server ends a watch after a random number of seconds between these, so that thousands of agents do not
-# reconnect together.
+# The agent asks the API server to end a watch after a random number of seconds in this range, so that thousands of
+# agents do not reconnect together.
 WATCH_SECONDS = (300, 600)
-# More than the API server can store of one object, as JSON.
+# Bytes. The API server cannot store an object whose JSON is longer.
 LONGEST_ANSWER = 16 << 20
+# Bytes that are read of the body of an error.
 LONGEST_ERROR = 64 << 10
 
 _JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"
@@ -41,7 +42,7 @@ _HINTS = {
     404: "is JobSet installed in this cluster, and does the pod still exist?",
 }
 
-# Every key that is read of a list, of a watch event, and of the JobSet in it.
+# Every key that the agent reads in a list, in a watch event, and in the JobSet that these contain.
 _NEEDED_KEYS = {"metadata", "resourceVersion", "items", "type", "object", "message"} | decision.NEEDED_KEYS
 
 JSON = dict[str, Any]
@@ -103,7 +104,7 @@ class Api:
                     sock, socket.SHUT_RDWR
                 )  # SSLSocket.shutdown would change state that the other thread reads
 
-    def list(self) -> JSON | None:
+    def read_jobset(self) -> JSON | None:
         """The JobSet, read from etcd and not from the watch cache; None if it does not exist."""
         with self._request_errors(f"reading jobset {self._settings.jobset}"):
             answer = self._request("GET", f"{self._path}?{urlencode(self._select)}", REQUEST_SECONDS)
@@ -120,9 +121,9 @@ class Api:
         query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
         with self._request_errors(f"watching jobset {self._settings.jobset}"):
             url = f"{self._path}?{urlencode({**self._select, **query, 'resourceVersion': self._version})}"
-            # This timeout is for an API server that hangs. The keep-alive detects a dead network long before.
+            # This timeout is for an API server that hangs. TCP keep-alive detects a dead network much earlier.
             answer = self._request("GET", url, seconds + REQUEST_SECONDS)
-            _raise_unless_wanted(is_wanted)  # a later interrupt finds the connection of this watch
+            _raise_unless_wanted(is_wanted)  # an earlier `interrupt` may have missed this connection
             while line := answer.readline(self._longest_answer + 1):
                 event = self._decode(line)
                 kind, item = event["type"], event["object"]
@@ -132,23 +133,23 @@ class Api:
                 if kind != "BOOKMARK":
                     yield None if kind == "DELETED" else item
             _raise_unless_wanted(is_wanted)
-            answer.read()  # reads the end of the answer: the connection cannot be reused before
+            answer.read()  # the connection can be reused only after the end of the answer is read
 
     def report(self, attempt: int, failure: str = "") -> None:
-        """Write the attempt into an annotation of the pod, and how the worker failed if it did. Idempotent."""
-        annotations: JSON = {ANNOTATION: str(attempt)}
+        """Write the attempt into an annotation of the pod, and how the worker failed if it has failed. Idempotent."""
+        annotations: JSON = {ATTEMPT: str(attempt)}
         if self._settings.restart_failed:
-            annotations[FAILURE] = failure or None  # removes what an earlier agent wrote
+            annotations[FAILURE] = failure or None  # None removes the failure that an earlier agent of the pod wrote
         self._annotate(f"reporting attempt {attempt}", annotations)
 
     def acknowledge(self, notice: str) -> None:
-        """Write into an annotation of the pod that its worker is ready to move. Idempotent."""
+        """Write `notice` into an annotation of the pod: its worker is ready to move. Idempotent."""
         self._annotate("acknowledging the notice", {ACKNOWLEDGED: notice})
 
     def _annotate(self, task: str, annotations: JSON) -> None:
         namespace, pod = self._settings.namespace, self._settings.pod
         body = {"metadata": {"annotations": annotations}}
-        query = urlencode({"fieldManager": MANAGER})
+        query = urlencode({"fieldManager": FIELD_MANAGER})
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}?{query}"
         with self._request_errors(f"{task} on pod {pod}"):
             self._request("PATCH", path, REQUEST_SECONDS, json.dumps(body)).read(self._longest_answer)
@@ -173,9 +174,9 @@ class Api:
             self._connection = self._connect(self._settings)
         connection = self._connection
         token = (self._settings.account / "token").read_text().strip()
-        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": MANAGER}
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": FIELD_MANAGER}
         if body is not None:
-            # A server-side apply takes the API server a third longer.
+            # A merge patch: the API server needs a third longer for a server-side apply.
             headers["Content-Type"] = "application/merge-patch+json"
         sock = self._sock = connection.sock  # the connection drops its socket if the server closes
         sock.settimeout(REQUEST_SECONDS)

@@ -24,8 +24,8 @@ LONGEST_PAUSE = 30.0
 class NextAttempt(NamedTuple):
     """How an agent continues after its attempt without a restart of its container.
 
-    `end_worker` returns once no process of the worker is left. `api` is a second connection, for the report, since the
-    watch uses the first connection.
+    - `end_worker` returns once no process of the worker is left.
+    - `api` is a second connection for the report, because the watch uses the first connection.
     """
 
     end_worker: Callable[[], None]
@@ -87,7 +87,7 @@ class JobSetWatcher:
         """List, report and watch until the first error, the end of the attempt, or a report that is due again."""
         if self._new_failure:
             self._failure, self._new_failure, self.progress = self._new_failure, "", Progress(failed=True)
-        jobset = self._api.list()
+        jobset = self._api.read_jobset()
         if jobset is not None and decide(jobset, self.progress) is Action.REPORT:
             self._report(self._api, next_attempt(jobset))
         self._pause = FIRST_PAUSE

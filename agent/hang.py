@@ -31,7 +31,7 @@ def end(settings: WatchdogSettings, shell: str, pid: int, ended: threading.Event
 
 
 def _dump_by_signal(number: signal.Signals, pid: int) -> None:
-    """Send the signal only to processes that handle it, since it would end any other process before it dumps."""
+    """Send the signal only to processes that handle it. It would end any other process before a dump."""
     processes = [process for process in worker.descendants() if worker.handles(process, number)]
     if not processes:
         say(

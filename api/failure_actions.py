@@ -46,12 +46,12 @@ class FailureAction:
 
     @property
     def is_uncounted_restart(self) -> bool:
-        """Whether the action restarts Jobs, and maxRestarts of the set does not limit it."""
+        """Whether the action restarts Jobs without counting towards maxRestarts of the set."""
         return self.scope is not Scope.NOTHING and not self.counted
 
     @property
     def counted_name(self) -> str:
-        """The name of the action of the same scope that counts towards maxRestarts."""
+        """The name of the action with the same scope that counts towards maxRestarts; its own name if it counts."""
         return self.name.removesuffix("AndIgnoreMaxRestarts")
 
     def enabled(self, gates: FeatureGates) -> bool:
@@ -63,13 +63,13 @@ FAIL_JOBSET = FailureAction("FailJobSet", Scope.NOTHING, counted=False, gate="",
 RESTART_JOBSET = FailureAction(
     "RestartJobSet", Scope.JOBSET, counted=True, gate="", words="recreate every Job, counted against maxRestarts"
 )
-RESTART_JOBSET_FREE = FailureAction(
+RESTART_JOBSET_UNCOUNTED = FailureAction(
     "RestartJobSetAndIgnoreMaxRestarts", Scope.JOBSET, counted=False, gate="", words="recreate every Job, not counted"
 )
 RESTART_JOB = FailureAction(
     "RestartJob", Scope.JOB, counted=True, gate="RestartJob", words="recreate the failed Job alone, counted"
 )
-RESTART_JOB_FREE = FailureAction(
+RESTART_JOB_UNCOUNTED = FailureAction(
     "RestartJobAndIgnoreMaxRestarts",
     Scope.JOB,
     counted=False,
@@ -85,16 +85,16 @@ RESTART_REPLICATED_JOB = FailureAction(
     since_go=False,
 )
 MAX_REPLICAS_TO_RESTART = 1024
-"""How many Jobs a ReplicatedJob may have if Jobs are restarted alone, since the status has a counter for each Job."""
+"""The most Jobs of a ReplicatedJob that can be restarted alone. The status has a counter for each of its Jobs."""
 
 ACTIONS: Mapping[str, FailureAction] = {
     action.name: action
     for action in (
         FAIL_JOBSET,
         RESTART_JOBSET,
-        RESTART_JOBSET_FREE,
+        RESTART_JOBSET_UNCOUNTED,
         RESTART_JOB,
-        RESTART_JOB_FREE,
+        RESTART_JOB_UNCOUNTED,
         RESTART_REPLICATED_JOB,
     )
 }

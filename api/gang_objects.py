@@ -76,7 +76,7 @@ def is_same(stored: StoredGroup, group: Group, parent: str) -> bool:
 def contains(stored: object, sent: object) -> bool:
     """Whether a stored value has everything that is sent. Further fields may be defaults of the API server.
 
-    A field of `NEVER_ADDED` that is stored and not sent is a difference, since it was sent earlier.
+    A field of `NEVER_ADDED` that is stored and not sent is a difference: an earlier request has sent it.
     """
     if isinstance(sent, dict):
         return (

@@ -16,19 +16,21 @@ def _is_set(value: Any) -> bool:
 class DroppedField:
     """A field that the Go JobSet does not know.
 
-    `happens`: what happens without the field. `acts`: whether a value of the field changes what the set does.
+    - `effect_of_loss`: what happens without the field.
+    - `remedy`: what to do before the field is lost.
+    - `changes_behavior`: whether a value of the field changes what the set does.
     """
 
-    happens: str
+    effect_of_loss: str
     remedy: str
-    acts: Callable[[Any], bool] = _is_set
+    changes_behavior: Callable[[Any], bool] = _is_set
 
 
 Fields = Mapping[tuple[str, ...], DroppedField]
 
 _IMMUTABLE = "let the JobSet finish, or delete it and create it again without the field"
 OTHER_POLICY = "let the JobSet finish, or delete it and create it again with a policy of the Go JobSet"
-_PATTERN = (
+_USE_POD_FAILURE_POLICY = (
     "let the JobSet finish, or create it again with a podFailurePolicy and onJobFailureReasons: [PodFailurePolicy]"
 )
 
@@ -75,11 +77,11 @@ OWN_FIELDS: Fields = {
     ),
     ("failurePolicy", "rules", "*", "onExitCodes"): DroppedField(
         "the rule matches whatever the exit code is; with no other condition it matches every failure",
-        _PATTERN,
+        _USE_POD_FAILURE_POLICY,
     ),
     ("failurePolicy", "rules", "*", "onPodReasons"): DroppedField(
         "the rule matches whatever the pod says; with no other condition it matches every failure",
-        _PATTERN,
+        _USE_POD_FAILURE_POLICY,
     ),
     ("failurePolicy", "rules", "*", "maxRestarts"): DroppedField(
         "the rule restarts without a limit of its own", OTHER_POLICY
@@ -105,7 +107,7 @@ OWN_FIELDS: Fields = {
 
 
 def own_locations(spec: Any, fields: Fields = OWN_FIELDS) -> Iterator[tuple[str, Path, DroppedField, Any]]:
-    """The locations of these fields in a spec: a readable name, the path, the field, and its value, None if absent.
+    """The places of `fields` in a spec: for each place a readable name, the path, the field, and its value or None.
 
     The readable name has names of items instead of indexes, as in `replicatedJobs[workers].exitCodePolicy`.
     """
@@ -115,7 +117,7 @@ def own_locations(spec: Any, fields: Fields = OWN_FIELDS) -> Iterator[tuple[str,
 
 
 def _locations(node: Any, keys: tuple[str, ...], path: Path, name: str) -> Iterator[tuple[str, Path, Any]]:
-    """Name, path and value of the fields that `keys` lead to from a node, if the object that has the field exists."""
+    """Name, path and value of each field at `keys` below `node`. The value is None if only the parent exists."""
     first, rest = keys[0], keys[1:]
     if first == "*":
         for i, item in enumerate(node if isinstance(node, list | tuple) else ()):

@@ -65,12 +65,14 @@ def spec_concerns(js: JSON) -> Iterator[Concern]:
         return
     meta, spec = js["metadata"], dig(js, "spec")
     for _, path, field, value in own_locations(spec, DROPPED_FIELDS):
-        if value is not None and field.acts(value):
-            yield Concern("JobSet", meta["namespace"], meta["name"], str(path), field.happens, field.remedy)
+        if value is not None and field.changes_behavior(value):
+            yield Concern("JobSet", meta["namespace"], meta["name"], str(path), field.effect_of_loss, field.remedy)
     for key, unread in UNREAD_ANNOTATIONS.items():
-        if unread.acts(dig(meta, "annotations", key)):
+        if unread.changes_behavior(dig(meta, "annotations", key)):
             annotation_path = f"metadata.annotations[{key}]"
-            yield Concern("JobSet", meta["namespace"], meta["name"], annotation_path, unread.happens, unread.remedy)
+            yield Concern(
+                "JobSet", meta["namespace"], meta["name"], annotation_path, unread.effect_of_loss, unread.remedy
+            )
 
 
 def has_completed_jobs(js: JSON) -> bool:

@@ -53,6 +53,6 @@ class OutcomeHooks:
         self._lost.inc(lost)
 
     def forget(self, namespace: str, name: str) -> None:
-        """Drop the series of a deleted JobSet, since memory would else grow with every JobSet."""
+        """Drop the series of a deleted JobSet. Otherwise memory would grow with every JobSet."""
         for counter in (*self._by_state.values(), self._deadline_exceeded, self._start_timed_out):
             counter.remove(name, namespace)

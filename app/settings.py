@@ -3,7 +3,7 @@
 See docs/reference/configuration.md, which is generated from this file: the text below a field, its limits and its
 example are what users read. `app.settings_file` reads the file.
 
-The manager does not start with an unknown field, since a setting that is silently ignored would be worse. It reports
+The manager does not start with an unknown field: a setting that is silently ignored would be worse. It reports
 all faults at once.
 """
 

@@ -17,21 +17,26 @@ from kube.model.field import MAX_SHOWN_VALUE, ErrorType, FieldError, Path, short
 from kube.model.jsontree import dig
 
 MAX_FINDINGS = 5000
-"""At most this many findings are kept. The number of the others is counted."""
+"""At most this many findings are kept. Further findings are only counted."""
 NOTES = {
     "dry-run-incomplete", "stored-unreadable", "references-not-looked-up", "children-not-allowed", "jobset-not-tried",
     "policy-no-match", "immutable-replace", "workflow-manifest-unchecked",
 }  # fmt: skip
-"""Rules of notes, which are neither errors nor warnings. A note says what was not checked, and why."""
+"""Rules of notes, which are neither errors nor warnings. Most notes say what was not checked, and why."""
 SKIPPED_CHECKS = {"dry-run-incomplete", "stored-unreadable", "children-not-allowed", "jobset-not-tried"}
-"""Rules of notes about skipped checks that would be possible with more rights or at another time."""
+"""Rules of notes about a skipped check. The check would be possible with more rights or at another time."""
 AT_KEY = {"schema-unknown-field", "schema-misplaced-field"}
 """Rules about a field that should not exist. The mark goes under the key of the field, not its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An error or warning with its position in a file. Lines and columns count from 1, in characters."""
+    """An error, warning or note with its position in a file. Lines and columns count from 1, in characters.
+
+    - `document`: the number of the document in the file; `item`: the index in a list, None outside of a list.
+    - `jobset`: the name of the object (`name_of`), whatever its kind.
+    - `line_text`: the text of the line.
+    """
 
     file: str
     document: int
@@ -40,7 +45,7 @@ class Finding:
     line: int
     column: int
     end_column: int
-    text: str
+    line_text: str
     error: FieldError
     kind: str = keys.KIND
 
@@ -56,7 +61,7 @@ class Finding:
 
     @property
     def message(self) -> str:
-        """The text with the path, the fault and the fix."""
+        """The text for readers: the path, the fault and the fix."""
         return self.error.reader_text
 
     def json(self) -> dict[str, Any]:
@@ -82,7 +87,7 @@ class Finding:
 
 
 def locate(document: Document, error: FieldError, span: Span | None = None) -> Finding:
-    """The finding with its position: `span`, or the value at its path, or the nearest value above a missing one."""
+    """The finding for an error, at `span`, or at the value of its path, or at the nearest parent of a missing value."""
     if span is None:
         parts = error.path.parts
         location, depth = document.location.nearest(parts)
@@ -90,8 +95,8 @@ def locate(document: Document, error: FieldError, span: Span | None = None) -> F
         span = location.marked_span(at_key=is_missing or (error.rule is not None and error.rule.id in AT_KEY))
     source = document.source
     line, column = source.position(min(span.start, len(source.text)))
-    text = source.line(line)
-    width = max(1, min(span.end - span.start, len(text) - column + 1))
+    line_text = source.line(line)
+    width = max(1, min(span.end - span.start, len(line_text) - column + 1))
     return Finding(
         file=source.name,
         document=document.number,
@@ -100,7 +105,7 @@ def locate(document: Document, error: FieldError, span: Span | None = None) -> F
         line=line,
         column=column,
         end_column=column + width,
-        text=text,
+        line_text=line_text,
         error=error,
         kind=(intended_kind(document.value) if isinstance(document.value, dict) else "") or keys.KIND,
     )

@@ -20,7 +20,7 @@ from policy.judged import JudgedJobSet
 RECENT_WARNING = 600.0
 """Seconds for which a Warning of a kubelet counts. The kubelet repeats it every 5 min at least."""
 LEASE_MARGIN = 5.0
-"""Seconds for which a lease still counts after its duration, since the clocks of two machines differ."""
+"""Seconds for which a lease still counts after its duration, because the clocks of two machines differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Case:
         """
         return [
             event
-            for event in self.facts.ends
+            for event in self.facts.disruption_events
             if not event.note.startswith("Cancelling") and self._is_newer_than_set(event)
         ]
 

@@ -37,7 +37,7 @@ class SeenJob(Job, frozen=True, kw_only=True):
 
     @property
     def may_hide_failures(self) -> bool:
-        """Whether pods of the Job may run while the Job controller waits before it replaces a failed pod."""
+        """Whether the status may lack failed pods, which the Job controller counts late if other pods are ready."""
         retries = self.spec.backoff_limit != 0 or self.spec.backoff_limit_per_index is not None
         return retries and self.status.active > 1 and bool(self.status.ready)
 
@@ -76,7 +76,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def job_label(self) -> str:
-        """Its Job in a list of Jobs that hold nodes: `team-a/train-workers-0 (ending, not exclusive)`."""
+        """The text about its Job in lists of Jobs that hold nodes: `team-a/train-workers-0 (ending, not exclusive)`."""
         owner, ending = self.metadata.controller(), self.metadata.deletion_timestamp is not None
         marks = [
             mark for mark, holds in (("ending", ending), ("not exclusive", self.metadata.topology is None)) if holds
@@ -131,16 +131,16 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
         return ready is not None and ready.status == "True"
 
     @property
-    def is_stopped(self) -> bool:
+    def has_stopped_container(self) -> bool:
         """Whether a container of the pod waits, or has failed and not started again."""
         states = (status.state for status in (*self.status.init_container_statuses, *self.status.container_statuses))
         return any(state.waiting or (state.terminated and state.terminated.exit_code) for state in states)
 
     @property
     def is_silent(self) -> bool:
-        """Whether the pod is Running and not ready, but no container waits or has failed: its node may be gone."""
+        """Whether the pod is Running and not ready, although no container waits or has failed: its node may be gone."""
         runs = self.status.phase == "Running" and bool(self.spec.node_name)
-        return runs and not self.ready and not self.is_stopped
+        return runs and not self.ready and not self.has_stopped_container
 
     @property
     def running_init_container(self) -> str:
@@ -225,10 +225,10 @@ class SeenLease(Base, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class SeenGroups:
-    """The stored groups of a set by name (`there`), and by the UID of each Job how many pods have a node (`bound`)."""
+    """The stored groups of a set, and for the UID of each Job the number of its pods that have a node."""
 
-    there: Mapping[str, StoredGroup]
-    bound: Mapping[str, int]
+    groups_by_name: Mapping[str, StoredGroup]
+    placed_pods_by_job: Mapping[str, int]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -238,12 +238,13 @@ class Facts:
     Most facts are read only if the set is in a state in which a finding may need them.
 
     - `jobs`: the Jobs that the JobSet owns.
-    - `foreign`: the owners of Jobs that have names of its missing Jobs and belong to another object, by name.
+    - `foreign`: Jobs that occupy names of missing Jobs and that the set does not own: the owner, by name of the Job.
     - `namespace`: the namespace of the set, read if Jobs that may start are missing, or are being deleted.
-    - `leftover_pods`: names of pods of earlier attempts, by the name of their Job, which is gone.
-    - `ending`: pods of earlier attempts that are being deleted on a node; pods that most likely stay come first.
-    - `earlier`: pods that are being deleted, of Jobs of an earlier JobSet of this name, if a missing Job needs the name
-      of such a Job.
+    - `leftover_pods`: names of pods of earlier attempts whose Job is gone, by the name of this Job.
+    - `ending`: pods of the set that are being deleted, such as pods of earlier attempts and of a suspended set; pods
+      that most likely stay come first.
+    - `earlier`: pods that are being deleted and belong to an earlier JobSet of this name, read if a Job of that JobSet
+      still occupies the name of a missing Job.
     - `warnings`: events of type Warning about the JobSet, newest first. `job_warnings`: about its Jobs.
     - `service_made`: whether the Service of the set exists, read if a Warning says that it could not be created.
     - `pod_warnings`: Warnings about pods that have a node and are not ready, or have ResourceClaims and no message of a
@@ -252,10 +253,11 @@ class Facts:
       failed.
     - `gated`: the number of followers that wait for their leader, by the UID of their Job.
     - `nodes`: the topology labels of every node, by the name of the node.
-    - `node_offers`: what each node has, read if the scheduler misses something on nodes.
-    - `holders`: one pod of each Job of all JobSets that has a pod on a node.
+    - `node_offers`: what each node has, read if the scheduler says that nodes lack something.
+    - `holders`: for each Job, of any JobSet, with pods on nodes: one of these pods.
     - `placed`: pods of all JobSets that are on nodes, read if nodes could take a pod and too little is free.
-    - `late_agents`: pods whose agents have not reached the attempt in place, read if all Jobs are ready.
+    - `late_agents`: running pods whose agents have not reported the attempt that workers wait for, read if no Job is
+      missing or unready.
     - `lease`: the lease of the manager; an empty record if the lease does not exist.
     - `manager`: the pod that holds the lease, read if no Job has been created and the status is empty.
     - `managers`: the pods of the manager, read if no manager holds the lease.
@@ -267,8 +269,8 @@ class Facts:
     - `nodes_by_name`: nodes of pods that run and are not ready, and of `ending` and `earlier`; None for a node that is
       gone.
     - `kueue`: whether Kueue is in the cluster, read if the set has a queue and is suspended.
-    - `workloads`: the Workloads of Kueue for such a set; empty if they cannot be read.
-    - `ends`: events about pods that were preempted, evicted or marked as not ready, newest first.
+    - `workloads`: the Workloads of Kueue for a set that has a queue and is suspended; empty if they cannot be read.
+    - `disruption_events`: events about pods that were preempted, evicted or marked as not ready, newest first.
     - `groups`: the groups of a set with `spec.scheduling` that has Jobs that are not ready.
     - `unseen`: sentences about facts that could not be read, and why.
     """
@@ -303,6 +305,6 @@ class Facts:
     nodes_by_name: dict[str, SeenNode | None] = field(default_factory=dict)
     kueue: bool = True
     workloads: Sequence[SeenConditions] = ()
-    ends: tuple[SeenEvent, ...] = ()
+    disruption_events: tuple[SeenEvent, ...] = ()
     groups: SeenGroups | None = None
     unseen: tuple[str, ...] = ()

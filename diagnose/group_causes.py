@@ -52,7 +52,7 @@ def missing_groups(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
 
 
 def _run_without_groups(case: Case) -> bool:
-    """Whether Jobs run without their groups, since scheduling.whenUnavailable is or was Ignore."""
+    """Whether Jobs run without their groups because scheduling.whenUnavailable is or was Ignore."""
     trees = case.forest
     running = (job for job in case.facts.jobs or () if not job.spec.suspend and job.outcome is None)
     return trees is not None and any(
@@ -286,7 +286,7 @@ class _WaitingTree:
         return [Finding(Level.FAULT, "scheduler-ignores-groups", message, fix=fix)]
 
     def _condition(self, group: Group) -> Condition | None:
-        stored_group = self._groups.there.get(group.name)
+        stored_group = self._groups.groups_by_name.get(group.name)
         return None if stored_group is None else find(stored_group.status.conditions or (), INITIALLY_SCHEDULED)
 
     def _pods(self, group: Group) -> list[SeenPod]:
@@ -294,14 +294,14 @@ class _WaitingTree:
 
     def _bound_pods(self, group: Group) -> int:
         uids = (self._jobs[job].metadata.uid for job in _jobs(group) if job in self._jobs)
-        return sum(self._groups.bound.get(uid, 0) for uid in uids)
+        return sum(self._groups.placed_pods_by_job.get(uid, 0) for uid in uids)
 
     def _as_tree(self) -> Tree:
         stages = self._case.survey.stages
-        root = self._groups.there.get(self._root.name)
+        root = self._groups.groups_by_name.get(self._root.name)
         return Tree(
             root=self._root,
-            stored_groups=self._groups.there,
+            stored_groups=self._groups.groups_by_name,
             released={r.name for r in self._case.facts.jobset.spec.replicated_jobs} - stages.keys(),
             pods={name: job.status.active for name, job in self._jobs.items()},
             waiting=[_member(pod) for pod in self.pods_without_node],

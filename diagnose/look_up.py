@@ -52,7 +52,7 @@ _BOUND = "spec.nodeName!="
 PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that are on a node and have not ended."""
 _RESTARTED_ALONE = 50
-"""At most this many Jobs that restart alone have their pods read, since the UIDs of the Jobs are in the URL."""
+"""The pods of at most this many Jobs that restart alone are read: the UIDs of the Jobs are in the URL."""
 
 
 async def lease(read: Reader) -> SeenLease | None:

@@ -103,7 +103,7 @@ def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: d
     message = f"{message} in namespace {keys.MANAGER_NAMESPACE} ({reasons}): Jobs are {_NOT_DONE}"
     cause, fix = _NONE, _START
     pod = None if any(manager.ready for manager in managers) else next(iter(managers), None)
-    if pod is not None and pod.status.phase == "Running" and not pod.is_stopped:
+    if pod is not None and pod.status.phase == "Running" and not pod.has_stopped_container:
         cause, fix = _NOT_READY, _ask_manager(pod.name)
         message = f"{message}; manager {pod.name} runs and is not ready"
     elif pod is not None:

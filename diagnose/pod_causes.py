@@ -64,7 +64,7 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod, condition: PodCondi
 
 
 def _pods_for_autoscaler(gated: int, topology: str) -> Finding:
-    """The finding that an autoscaler ignores the followers, since they have a scheduling gate."""
+    """The finding that an autoscaler ignores the followers because they have a scheduling gate."""
     message = f"an autoscaler sees 1 of its {gated + 1} pods: the followers are gated until the leader has a node"
     fix = (
         f"for nodes that are made on demand, leave out the annotation for {topology}, and choose the pool by"

@@ -10,7 +10,7 @@ from api.jobset import JobSet
 from api.pod import DEFAULT_SCHEDULER
 from diagnose.facts import SeenPod
 from diagnose.wording import ANTI_AFFINITY
-from policy.recorded import set_by
+from policy.recorded import policy_that_set
 
 SCHEDULER_SAYS = (
     "the scheduler's reason counts the nodes by what is wrong with them (kubectl describe node NODE shows one of them):"
@@ -158,7 +158,7 @@ def find_fix(fixes: Mapping[str, str], message: str, **words: str) -> str:
 
 def refusal_remedy(js: JobSet, message: str) -> str:
     """The fix for refused pods of a set. `message`: the message of the API server."""
-    again, policy = recreation_commands(js), set_by(js.metadata.annotations, "priorityClassName")
+    again, policy = recreation_commands(js), policy_that_set(js.metadata.annotations, "priorityClassName")
     by_policy = f"policy {policy} has set it, where the author names none; " if policy else ""
     fix = find_fix(_REFUSALS, message, namespace=js.metadata.namespace, again=again, by_policy=by_policy)
     general_fix = "fix what the message names (quota, policy, webhook, service account)"

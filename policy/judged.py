@@ -20,7 +20,15 @@ from api.paths import replicated_jobs
 from api.scheduling import Claims, EntryScheduling
 from kube.model.field import SPEC, Path
 from kube.model.meta import JSON
-from kube.model.requests import Amounts, countable_amount, pod_claims, pod_requests, stated_amounts, sum_requests
+from kube.model.requests import (
+    Amounts,
+    PodClaims,
+    countable_amount,
+    pod_claims,
+    pod_requests,
+    stated_amounts,
+    sum_requests,
+)
 
 T = TypeVar("T")
 
@@ -81,8 +89,8 @@ class Template:
         return pod_requests(self.pod)
 
     @cached_property
-    def claims(self) -> tuple[int, frozenset[str]]:
-        """Claims for devices: how many are created for each pod, and the names of existing claims that pods use."""
+    def claims(self) -> PodClaims:
+        """The claims for devices of each pod."""
         return pod_claims(self.pod)
 
     @property
@@ -171,7 +179,7 @@ class JudgedJobSet:
 
     @cached_property
     def claims_of_groups(self) -> int:
-        """The number of claims for devices that are created for groups of pods and that the pods of a group share."""
+        """The number of claims for devices that are created for groups of pods. The pods of a group share them."""
         return sum(
             _claims_by_template(entry.resource_claims)
             + sum(template.jobs for template in self.templates if template.rjob.name in entry.target_replicated_jobs)
@@ -189,7 +197,7 @@ class JudgedJobSet:
         shared += [entry.job.resource_claims for entry in self._groups if entry.job]
         names = {claim.resource_claim_name for claims in shared for claim in claims}
         names |= {claim.get("resourceClaimName") or "" for item in self.templates for claim in item.claims_of_job}
-        return frozenset(names - {""}).union(*(template.claims[1] for template in self.templates))
+        return frozenset(names - {""}).union(*(template.claims.existing for template in self.templates))
 
     @property
     def _groups(self) -> tuple[EntryScheduling, ...]:

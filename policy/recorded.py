@@ -1,4 +1,4 @@
-"""Reads the annotation of a JobSet that records its defaults from policies. Pure, without the rules of policies."""
+"""Reads the annotation of a JobSet that records its defaults from policies. Pure. Imports no rule of policies."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -13,6 +13,7 @@ ANNOTATION: Final = f"{GROUP}/defaults"
 """Annotation of a JobSet with the defaults that policies have set, as JSON such as `{"tenants": ["labels[team]"]}`."""
 
 DEADLINE: Final = "activeDeadlineSeconds"
+"""Name of the default for the field of this name, which needs a feature gate."""
 
 Record = Mapping[str, list[str]]
 """The names of defaults by the name of their policy."""
@@ -20,7 +21,7 @@ _record = msgspec.json.Decoder(dict[str, list[str]])
 
 
 def record_of(text: Any) -> Record:
-    """The defaults in the value of the annotation. Empty for an invalid value, which an author may write."""
+    """The defaults in the value of the annotation. Empty if the value is invalid: authors may write anything there."""
     try:
         return _record.decode(text) if isinstance(text, str) else {}
     except (msgspec.MsgspecError, ValueError):
@@ -32,8 +33,8 @@ def recorded_defaults(obj: Any) -> Record:
     return record_of(dig(obj, "metadata", "annotations", ANNOTATION))
 
 
-def set_by(annotations: Mapping[str, str], default: str) -> str:
-    """The name of the policy that has set a default, by the annotation of a JobSet; empty if no policy has.
+def policy_that_set(annotations: Mapping[str, str], default: str) -> str:
+    """The name of the policy that has set a default, as the annotation of a JobSet says; empty if no policy has set it.
 
     The author of the JobSet may have written the annotation, so invalid names of policies are ignored.
     """

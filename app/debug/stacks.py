@@ -20,7 +20,7 @@ NAMES: Final = 5
 """Largest number of names that are shown of tasks with the same stack."""
 
 BATCH: Final = 100
-"""Tasks that are inspected before other tasks run, which takes 2 ms."""
+"""Number of tasks that are inspected before the event loop gets a turn. Inspecting a batch takes 2 ms."""
 
 Stack = tuple[str, ...]
 

@@ -62,7 +62,7 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
         "startColumn": finding.column,
         "endLine": finding.line,
         "endColumn": finding.end_column,
-        "snippet": {"text": finding.text[:400]},
+        "snippet": {"text": finding.line_text[:400]},
     }
     location: dict[str, Any] = {
         "physicalLocation": {"artifactLocation": {"uri": _uri(finding.file)}, "region": region},

@@ -37,8 +37,8 @@ def write_faults(command: str, report: Report, err: TextIO, *, color: bool = Fal
 def _excerpt(finding: Finding, *, color: bool) -> Iterator[str]:
     """The line of a finding and the mark below the position. Of a long line, the part around the position."""
     position = finding.column - 1
-    start = 0 if len(finding.text) <= _LINE_WIDTH else max(0, position - _LINE_WIDTH // 2)
-    excerpt = finding.text[start : start + _LINE_WIDTH]
+    start = 0 if len(finding.line_text) <= _LINE_WIDTH else max(0, position - _LINE_WIDTH // 2)
+    excerpt = finding.line_text[start : start + _LINE_WIDTH]
     if not excerpt.strip():
         return
     before = printable(excerpt[: position - start])

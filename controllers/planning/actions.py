@@ -66,9 +66,9 @@ class PatchJob:
 class DeletePod:
     """Delete a pod without waiting for its node (grace period 0). The UID protects a newer pod of the same name.
 
-    `replaced`: the pod's Job continues and creates another pod instead. The Job must not count the pod as failed, since
-    it would wait for the end of the pod, which an unreachable kubelet does not report, and then for its back-off.
-    `graceful`: the node works, so the pod gets its grace period.
+    - `replaced`: the pod's Job continues and creates another pod instead. The Job must not count the pod as failed:
+      it would wait for the end of the pod, which an unreachable kubelet does not report, and then for its back-off.
+    - `graceful`: the node works, so the pod gets its grace period.
     """
 
     name: str
@@ -230,7 +230,7 @@ class NodeQuery:
 
 @dataclass(frozen=True, slots=True)
 class PoolQuery:
-    """Asks for the set's spare pods and its pods without a node, since an earlier process may have given places."""
+    """Asks for the set's spare pods and its pods without a node, because an earlier process may have given places."""
 
 
 PodQuery = FailedPodQuery | PendingPodQuery | NodeQuery | PoolQuery

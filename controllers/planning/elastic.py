@@ -38,10 +38,10 @@ def reducible(js: JobSet) -> frozenset[str]:
 
 
 def replacements(js: JobSet, children: Iterable[Child]) -> list[Child]:
-    """Those of the Jobs whose pods replace earlier pods: the set, the Job or one of its pods was restarted.
+    """The Jobs in `children` whose pods replace earlier pods: the set, the Job or one of its pods was restarted.
 
     A set that starts, or is resumed, waits for all of its capacity, so restarts before the last resume do not count.
-    Restarts in place and failed pods always count, since their times are not recorded.
+    Restarts in place and failed pods always count, because their times are not recorded.
     """
     status, children = js.status, list(children)
     if not children or requested_attempt(status):

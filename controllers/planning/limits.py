@@ -16,7 +16,7 @@ class Limits:
     - `judgements`: how many times one plan compares a failed Job with a rule or pattern of the failure policy. The more
       rules and patterns a policy has, the fewer Jobs a plan decides about.
     - `batch_deletion_from`: a set with this many Jobs or more deletes Jobs of earlier attempts in batches. For a
-      smaller set, batches cost more calls than they save, since two calls look for the pods of the deleted Jobs.
+      smaller set, batches cost more calls than they save: two calls look for the pods of the deleted Jobs.
     - `jobs_per_deletion`: how many Jobs one call deletes. The API server deletes the Jobs of one call one after
       another, and handles several calls at the same time.
     - `sorted_jobs_from`: the Jobs of a set with this many Jobs or more stay sorted between plans. For a smaller set

@@ -7,7 +7,7 @@ from controllers.planning.attempts import uncounted_attempts
 
 GATE = "JobSetNodeMaintenance"
 REASON = "NodeMaintenance"
-"""Reason of the restart and its event if a set leaves nodes."""
+"""Reason of the restart, and of its event, when a set leaves nodes."""
 
 
 def policy_of(js: JobSet) -> Maintenance | None:
@@ -22,10 +22,10 @@ def left_nodes(status: JobSetStatus) -> tuple[LeftNode, ...]:
 
 
 def uncounted_restarts(js: JobSet) -> int:
-    """How many restarts of a container do not count towards maxRestarts, since the set was resumed or moved in place.
+    """How many restarts of each container do not count towards maxRestarts: those by resumes and moves in place.
 
-    One more does not count while the set is about to move because of an evicted pod, since the other workers have lost
-    a peer, and may fail.
+    One more restart does not count while the set is about to move because of an evicted pod: the other workers have
+    lost a peer, and may fail.
     """
     if policy_of(js) is None:
         return 0

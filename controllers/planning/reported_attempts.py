@@ -1,6 +1,7 @@
 """Applies the attempts that the agents of in-place restart report.
 
-An attempt starts (is released) or is requested, or the set is created again, or the set fails. See
+From the reports follows at most one of four: an attempt is released, which means that its workers start; an attempt is
+requested of all pods; all Jobs of the set are created again; the set fails. See
 `controllers/planning/steps/restart_in_place.py`.
 """
 
@@ -33,10 +34,10 @@ _QUOTED = 64
 
 
 class Budget(NamedTuple):
-    """Limits for the restarts of a set, beside maxRestarts.
+    """Numbers that limit the restarts of a set together with maxRestarts.
 
-    `in_place`: how many restarts in place are allowed before the set is created again; None: any number. `in_parts`:
-    how many restarts of parts of the set have been counted towards maxRestarts.
+    - `in_place`: how many restarts in place are allowed before all Jobs of the set are created again; None: any number.
+    - `in_parts`: how many restarts of parts of the set have been counted towards maxRestarts.
     """
 
     in_place: int | None = None
@@ -44,7 +45,7 @@ class Budget(NamedTuple):
 
 
 def apply_reports(ctx: Context, draft: StatusDraft) -> None:
-    """Apply what the pods of a set that restarts in place report, and count the nodes on which its workers failed."""
+    """Apply the reports of the pods, and count the nodes on which workers failed. The set restarts in place."""
     policy = ctx.js.spec.failure_policy
     in_place = policy.in_place_restarts if policy is not None and ctx.gates[escalation.GATE] else None
     in_parts = counted_in_parts(ctx.status) if ctx.gates["RestartJob"] else 0
@@ -57,7 +58,7 @@ def apply_reports(ctx: Context, draft: StatusDraft) -> None:
 
 
 def continues_in_place(ctx: Context, draft: StatusDraft) -> bool:
-    """Whether the set continues in place after the reports are applied: it neither fails nor is created again."""
+    """Whether the set neither fails nor is created again when the reports of its pods are applied."""
     draft_after = StatusDraft(draft.status, ctx.now)
     apply_reports(ctx, draft_after)
     return (draft_after.status.terminal_state, draft_after.status.restarts) == ("", draft.status.restarts)
@@ -84,9 +85,9 @@ def apply_attempts(
     reported = _reported_attempts(current_pods, draft)
     attempts = [attempt for _, attempt in reported]
     highest = max(attempts, default=0)
-    restarts = max((pod.restarts for pod in current_pods), default=0) - uncounted_restarts(js)
+    container_restarts = max((pod.restarts for pod in current_pods), default=0) - uncounted_restarts(js)
     failure = next((failure for failure in failures if failure.attempt == highest), None)
-    if max(restarts, highest - _uncounted_attempts(draft.status)) > policy.max_restarts:
+    if max(container_restarts, highest - _attempts_outside_max_restarts(draft.status)) > policy.max_restarts:
         _fail(draft, failure)
         return
     restarts_left = policy.max_restarts - draft.status.restarts_count_towards_max - budget.in_parts
@@ -99,7 +100,7 @@ def apply_attempts(
         _recreate(draft, restarts_left, "InPlaceRestartsUsedUp", f"{in_place_limit} {subject} not helped", failure)
     elif len(attempts) == expected and len(set(attempts)) == 1:
         if highest < (draft.status.current_in_place_restart_attempt or 0):
-            return  # the watch is behind: the pods have reported a later attempt since
+            return  # the watch is behind: the pods have reported a later attempt in the meantime
         _record_restart(draft, highest, failure)
         draft.update(current_in_place_restart_attempt=highest)
     elif any(pod.status.phase == "Succeeded" and attempt < highest for pod, attempt in reported) or (
@@ -113,7 +114,7 @@ def apply_attempts(
 
 
 def _reported_attempts(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Pod, int]]:
-    """The pods that report an attempt, each with that attempt. Adds a warning about an attempt that is not valid."""
+    """Each pod that reports an attempt, with the attempt. Warns about an annotation that is not a valid attempt."""
     reported = []
     for pod in pods:
         text = pod.metadata.annotations.in_place_restart_attempt
@@ -133,7 +134,7 @@ def _reported_attempts(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Po
 
 
 def _leaves_completed_jobs(js: JobSet, status: JobSetStatus, highest: int) -> bool:
-    """Whether pods ask for a new attempt, without the Jobs that have completed in the current attempt."""
+    """Whether pods ask for a new attempt that Jobs cannot join because they have completed in the current attempt."""
     current = status.current_in_place_restart_attempt
     if current is None or highest <= current:
         return False
@@ -142,11 +143,11 @@ def _leaves_completed_jobs(js: JobSet, status: JobSetStatus, highest: int) -> bo
 
 
 def _has_used_up(limit: int, status: JobSetStatus, attempts: Sequence[int]) -> bool:
-    """Whether pods ask for more restarts in place than `limit`. New pods of a recreated set ask for none."""
+    """Whether pods ask for more restarts in place than `limit`. New pods of a recreated set ask for no restart."""
     current, highest = status.current_in_place_restart_attempt, max(attempts)
     if current is None or highest <= current:
         return False
-    in_place_restarts = highest - _uncounted_attempts(status) - status.restarts_count_towards_max
+    in_place_restarts = highest - _attempts_outside_max_restarts(status) - status.restarts_count_towards_max
     return in_place_restarts > limit and (min(attempts) < highest or in_place_restarts == limit + 1)
 
 
@@ -157,13 +158,13 @@ def _fail(draft: StatusDraft, failure: WorkerFailure | None) -> None:
 
 
 def _record(draft: StatusDraft, reason: str, message: str, failure: WorkerFailure | None) -> None:
-    """Record the attempt in the history: without a failed Job, and with a pod only if its agent reported a failure."""
+    """Record the end of the attempt in the history, with the failed Job and pod if the failure of a worker is known."""
     entry = FailedAttempt(attempt=draft.status.execution_attempts or 0, reason=reason, message=message)
     record_failure(draft, entry if failure is None else failure.added_to(entry))
 
 
 def _record_restart(draft: StatusDraft, attempt: int, failure: WorkerFailure | None) -> None:
-    """Record once, in the history, the failure of the worker because of which all pods begin `attempt`, if known."""
+    """Record the failure, if known, because of which all pods begin `attempt`. Each attempt is recorded only once."""
     if failure is not None and attempt > requested_attempt(draft.status):
         _record(draft, "InPlaceRestart", "", failure)
 
@@ -178,13 +179,13 @@ def _recreate(draft: StatusDraft, restarts_left: int, reason: str, cause: str, f
         _fail(draft, failure)
 
 
-def _uncounted_attempts(status: JobSetStatus) -> int:
+def _attempts_outside_max_restarts(status: JobSetStatus) -> int:
     """How many attempts do not count towards maxRestarts: uncounted restarts of the set, resumes and planned moves."""
     return status.restarts - status.restarts_count_towards_max + uncounted_attempts(status)
 
 
 def _expected_reports(js: JobSet, draft: StatusDraft) -> int | None:
-    """How many pods have to report an attempt; None if the spec does not determine that, with a warning."""
+    """How many pods have to report an attempt; None, with a warning, if the spec does not determine this number."""
     total = 0
     without_agent = jobs_without_agent(js)
     for rjob in js.spec.replicated_jobs:

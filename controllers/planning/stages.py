@@ -2,10 +2,10 @@
 
 See docs/reference/lifecycle.md#order-of-start.
 
-A state that a ReplicatedJob has reached counts for the rest of the attempt, since `started` and `released` in
-`status.replicatedJobsStatus[]` record it. So a pod that loses readiness later neither takes conditions back nor blocks
-the creation of other Jobs (defect 18 in docs/reference/defects.md). A restart and a suspension reset both fields, and
-the order applies again.
+A state that a ReplicatedJob has reached counts for the rest of the attempt: `started` and `released` in
+`status.replicatedJobsStatus[]` record the state. So a pod that loses readiness later neither takes conditions back nor
+blocks the creation of other Jobs (defect 18 in docs/reference/defects.md). A restart and a suspension reset both
+fields, and the order applies again.
 """
 
 from collections.abc import Iterator

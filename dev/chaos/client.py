@@ -1,4 +1,4 @@
-"""Sends requests of the load as administrator, to an API server that may be down for a while."""
+"""Sends the requests of a chaos run as administrator. The API server may be down for a while."""
 
 import contextlib
 import http.client
@@ -14,7 +14,7 @@ CONNECTION_ERRORS = (OSError, http.client.HTTPException)
 
 
 class Admin:
-    """One connection, which is made again when it breaks. It is not safe to share between threads."""
+    """One connection, which is made again when it breaks. Threads must not share it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -23,7 +23,10 @@ class Admin:
     def ask(
         self, method: str, path: str, body: JSON | None = None, content: str = "application/json"
     ) -> tuple[int, Any]:
-        """Send a request. Returns status and answer, or status 0 without an answer: it may have been carried out."""
+        """Send a request. Returns status and answer.
+
+        Status 0: no answer came, and the request may have been carried out or not.
+        """
         if self._connection is None:
             self._connection = self._cluster.connect()
         try:
@@ -33,7 +36,7 @@ class Admin:
             return 0, None
 
     def list_objects(self, path: str) -> list[JSON] | None:
-        """The objects of a collection; None without an answer."""
+        """The objects of a collection; None if the request fails."""
         status, answer = self.ask("GET", path)
         return list(answer["items"]) if status == 200 else None
 

@@ -7,7 +7,7 @@ JSON.
 import asyncio
 import json
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import Any
@@ -30,10 +30,10 @@ NUMBER_OF_VARIABLES = 130
 BODY = review_body({"replicatedJobs": [replicated_job(NUMBER_OF_VARIABLES)]}, "small", NAMESPACE)
 
 
-async def play(task: Any) -> None:
-    """Send requests until cancelled. `task` has the ports of each replica, by name of the replica."""
+async def play(ports_by_replica: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    """Send requests to all replicas until cancelled. `ports_by_replica`: the `Port`s of each replica as JSON."""
     async with asyncio.TaskGroup() as tasks:
-        for replica, ports in task.items():
+        for replica, ports in ports_by_replica.items():
             serving = {port["serves"]: Port(**port) for port in ports}
             tasks.create_task(
                 _regularly(SECONDS_BETWEEN_REQUESTS[LIVENESS], partial(_probe_liveness, replica, serving["probes"]))

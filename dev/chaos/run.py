@@ -191,7 +191,7 @@ class Run:
 def all_events(log: Path) -> list[Event]:
     """All events of an audit log.
 
-    Raises `LocalError` if the API server has rotated the log, since the checks would be wrong without its beginning.
+    Raises `LocalError` if the API server has rotated the log. Without its beginning the checks would be wrong.
     """
     if older_files := sorted(path.name for path in log.parent.glob(f"{log.stem}-*{log.suffix}")):
         raise LocalError(f"{log} has not all events: kube-apiserver has moved older ones to {', '.join(older_files)}")
@@ -199,7 +199,7 @@ def all_events(log: Path) -> list[Event]:
 
 
 def require_fault_ends(journal: Sequence[JSON]) -> None:
-    """Raise `LocalError` if a fault was interrupted, since its effect was not tested."""
+    """Raise `LocalError` if a fault was interrupted. Its effect was then not tested."""
     if interrupted := [entry["kind"] for entry in journal if "end" not in entry]:
         raise LocalError(f"these faults broke off, see their errors above: {', '.join(interrupted)}")
 

@@ -34,7 +34,7 @@ SHIFT = 300.0
 """Seconds by which the clock of the last replica is wrong."""
 
 AUDIT_MIB = 64 * 1024
-"""Size of the audit log, which must not be rotated, since the checks need all of it. Twenty minutes take about 2
+"""Size of the audit log, which must not be rotated because the checks need all of it. Twenty minutes take about 2
 GiB."""
 
 NODES = FakeNodes(count=16, label_every={TOPOLOGY: 2, POOL: 8})

@@ -14,7 +14,7 @@ from dev.cluster.errors import UsageError
 Profile = Literal["api", "full"]
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
-# Workload, PodGroup and CompositePodGroup; API server, controller manager and scheduler need the same gates.
+# Workload, PodGroup and CompositePodGroup; the API server, the controller manager and the scheduler need them all.
 GANG_GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup")
 GANG_RUNTIME_CONFIG = ("scheduling.k8s.io/v1beta1=true", "scheduling.k8s.io/v1alpha3=true")
 MAX_REAL_NODES = 20
@@ -46,18 +46,19 @@ class FakeNodes:
 class ClusterSpec:
     """One local cluster.
 
-    - `profile`: "api" is etcd and kube-apiserver; "full" adds the controller manager, the scheduler and kwok. -
-    `real_nodes`: number of nodes that run containers (`dev.cluster.real`), beside the fake nodes. - `volumes`: number
-    of fake volumes of the default StorageClass. A claim is bound at once, and its volume is available
-      again after the claim is deleted.
-    - `port`: port of the API server; 0 picks a free port. - `gang`: turns on `GANG_GATES` and `GANG_RUNTIME_CONFIG`, if
-    the binaries have them. - `qps`: requests per second of each client of the controller manager and the scheduler. The
-    burst is twice as large. - `audit`: writes every request at Metadata level to `audit.log`, and writes of the
-    resources `audit_bodies`
-      ("jobs.batch", "leases.coordination.k8s.io", "pods.") with request and response. The file is rotated at
-      `audit_mib`, and one old file is kept.
+    - `profile`: "api" is etcd and kube-apiserver. "full" adds the controller manager, the scheduler and kwok.
+    - `real_nodes`: number of nodes that run containers (`dev.cluster.real`), beside the fake nodes.
+    - `volumes`: number of fake volumes of the default StorageClass. A claim is bound at once, and its volume is
+      available again after the claim is deleted.
+    - `port`: port of the API server; 0 picks a free port.
+    - `gang`: whether `GANG_GATES` and `GANG_RUNTIME_CONFIG` are turned on, as far as the binaries have them.
+    - `qps`: requests per second of each client of the controller manager and the scheduler. The burst is twice as
+      large.
+    - `audit`: whether every request is logged at Metadata level in `audit.log`. Writes of the resources `audit_bodies`
+      ("jobs.batch", "leases.coordination.k8s.io", "pods.") are logged with request and response. The file is rotated
+      at `audit_mib`, and one old file is kept.
     - `admission_config`: a file for kube-apiserver's flag `--admission-control-config-file`.
-    - `keep`: a component that ends is started again, as the kubelet of a control plane's node does.
+    - `keep`: whether a component that ends is started again, as by the kubelet of a control plane's node.
     """
 
     name: str = "default"
@@ -151,11 +152,11 @@ class Layout:
 
     @property
     def kept_folder(self) -> Path:
-        """The folder of processes beside the control plane, with a file with the command line of each process."""
+        """The folder with the command lines of the processes that `Cluster.keep` runs, one file for each process."""
         return self.root / "kept"
 
     def probe(self, name: str) -> Path:
-        """The file with the URL of the readiness probe of a process. It is absent if the process has no probe."""
+        """The file with the URL of the readiness probe of a kept process. It is absent if the process has no probe."""
         return self.kept_folder / f"{name}.url"
 
     def log(self, component: str) -> Path:

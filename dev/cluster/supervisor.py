@@ -1,8 +1,8 @@
 """The supervisor starts a cluster's processes in order, watches them, and stops them in reverse order.
 
 `cluster.up` starts it as `python -m dev.cluster.supervisor STATE_DIR [OWNER_PID]`. With an owner, it ends when the
-owner is gone. Without an owner, it runs until it gets SIGTERM. It must stay single-threaded, since the death signal of
-a child is tied to the thread that started the child, and must not import slow modules.
+owner is gone. Without an owner, it runs until it gets SIGTERM. It must not import slow modules, and must stay
+single-threaded: the death signal of a child is tied to the thread that started the child.
 """
 
 import contextlib

@@ -8,7 +8,7 @@ def page() -> str:
     """Return the page as Markdown."""
     fields = {".".join(path).replace(".*", "[]"): field for path, field in DROPPED_FIELDS.items()}
     rows = [
-        f"| `{name}` | {unknown.happens} | {unknown.remedy} |"
+        f"| `{name}` | {unknown.effect_of_loss} | {unknown.remedy} |"
         for name, unknown in {**fields, **UNREAD_ANNOTATIONS}.items()
     ]
     head = ["| Field or annotation | Under the Go JobSet | What to do before |", "|---|---|---|"]

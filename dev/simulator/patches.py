@@ -5,10 +5,10 @@ from typing import Any
 from kube.model.meta import JSON
 
 MERGE_KEYS = {"conditions": "type", "containers": "name", "initContainers": "name", "schedulingGates": "name"}
-"""Lists that a strategic merge patch merges, and the field that tells items apart (core/v1 Pod). Other lists are
+"""The lists of core/v1 Pod that a strategic merge patch merges, and the field that identifies an item. Other lists are
 replaced."""
 DELETE_FROM = "$deleteFromPrimitiveList/"
-"""The name of a list follows in the key of a patch; the value has the items to remove from it."""
+"""Prefix of a key in a patch. The rest of the key is the name of a list; the value has the items to remove from it."""
 
 
 def merge(old: Any, patch: Any) -> Any:
@@ -28,7 +28,7 @@ def merge_strategically(old: Any, patch: Any) -> Any:
     """Return the object after a strategic merge patch.
 
     Knows `$patch: replace` and, for lists, `$patch: delete` and `$deleteFromPrimitiveList`. Raises ValueError for
-    others.
+    other directives.
     """
     if not isinstance(patch, dict):
         return patch
@@ -50,7 +50,7 @@ def merge_strategically(old: Any, patch: Any) -> Any:
 
 
 def _merge_lists(old: list[JSON], patch: list[JSON], key: str) -> list[JSON]:
-    """Return the merged list: items in the order of the old one, then new items."""
+    """Return the merged list: items in the order of the old list, then new items."""
     if any(set(item) == {"$patch"} for item in patch):
         for item in patch:
             _require_directive(item, "replace")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kube.model.meta import JSON
 from kube.model.quantity import COUNTED_PATTERN, parse_quantity, with_unit
@@ -159,15 +159,22 @@ def exceeding_resources(needs: Amounts, limits: Amounts) -> list[str]:
     return [name for name, amount in needs.items() if amount > limits.get(name, amount)]
 
 
-def pod_claims(spec: JSON) -> tuple[int, frozenset[str]]:
-    """Claims for devices of a pod: how many claims are created for each pod, and the names of existing claims.
+class PodClaims(NamedTuple):
+    """The claims for devices of a pod: the number that is `created` for each pod, and names of `existing` claims."""
+
+    created: int
+    existing: frozenset[str]
+
+
+def pod_claims(spec: JSON) -> PodClaims:
+    """The claims for devices of a pod.
 
     For all resources that stand for a DeviceClass, kube-scheduler creates one claim for the pod.
     """
     claims = [claim.get("resourceClaimName") or "" for claim in spec.get("resourceClaims") or ()]
     containers = (holder for path, holder in resource_holders(spec) if path)
     has_class = any(is_device_class(name) for container in containers for name in _written_requests(container))
-    return claims.count("") + has_class, frozenset(filter(None, claims))
+    return PodClaims(claims.count("") + has_class, frozenset(filter(None, claims)))
 
 
 def stated_amounts(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], str, Any]]:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated
 
 from kube.model.field import SPEC, ErrorType, FieldError, Path, quote
-from kube.model.job_rules.resources import check_container_name as container_resource_faults
+from kube.model.job_rules.resources import check_container_resource_name as container_resource_faults
 from kube.model.requests import DEVICE_CLASS, is_device_class, resource_holders
 from kube.model.suggest import nearest
 from policy.cel import (

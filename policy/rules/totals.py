@@ -37,7 +37,7 @@ class MaxTotals(Base, frozen=True, kw_only=True):
     resource_claims: Annotated[Limit | None, doc("Claims for devices, of all these pods and of their groups.")] = None
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """Faults: totals without a limit."""
+        """A fault if the rule sets no limit at all."""
         if self.pods is None and self.resource_claims is None and not self.resources:
             yield NO_TOTAL.at(path)
 
@@ -86,7 +86,7 @@ def _pods(template: Template) -> int:
 
 
 def _claims(template: Template) -> int:
-    return template.pods * template.claims[0]
+    return template.pods * template.claims.created
 
 
 def _pod_parts(judged: JudgedJobSet) -> list[str]:
@@ -98,15 +98,15 @@ def _pod_parts(judged: JudgedJobSet) -> list[str]:
 
 def _claim_parts(judged: JudgedJobSet) -> list[str]:
     parts = [
-        f"{template.rjob.name} has {template.pods} x {template.claims[0]} = {_claims(template)}"
+        f"{template.rjob.name} has {template.pods} x {template.claims.created} = {_claims(template)}"
         for template in judged.templates
-        if template.claims[0]
+        if template.claims.created
     ]
     parts += [f"groups have {judged.claims_of_groups}"] if judged.claims_of_groups else []
     return first_parts(iter([*parts, f"{len(judged.named_claims)} by name"] if judged.named_claims else parts))
 
 
-_AMOUNTS = (
+_FIELDS_READ = (
     REPLICAS,
     *job_fields("parallelism", "completions"),
     *container_fields("resources.requests{}", "resources.limits{}"),
@@ -116,11 +116,11 @@ _AMOUNTS = (
 _PARALLELISM = "int(j.?template.?spec.?parallelism.orValue(1))"
 _COMPLETIONS = f"int(j.?template.?spec.?completions.orValue({_PARALLELISM}))"
 _PODS_OF_JOB = f"[0, [{_PARALLELISM}, {_COMPLETIONS}].min()].max()"
-_OF_CONTAINERS = "(p.?containers.orValue([]) + p.?initContainers.orValue([]))"
+_ALL_CONTAINERS = "(p.?containers.orValue([]) + p.?initContainers.orValue([]))"
 
 
 def _cel_pods(root: Root) -> Cel:
-    """A list of the numbers of pods, by ReplicatedJob."""
+    """A list with an item for each ReplicatedJob: the number of its pods."""
     return Cel(f"{root.variable('jobs')}.map(j, {CEL_JOBS} * {_PODS_OF_JOB})")
 
 
@@ -151,34 +151,34 @@ def _pod_number(limit: Limit) -> CelNumbers:
     )
 
 
-_IS_MADE = "filter(c, c.?resourceClaimName.orValue('') == '')"
+_CREATED_ONLY = "filter(c, c.?resourceClaimName.orValue('') == '')"
 
 
 def _cel_claims(root: Root) -> Cel:
-    """A list of the numbers of claims that are created for one pod, by template."""
-    in_one = f"['requests', 'limits'].exists(f, c.?resources[?f].orValue({{}}).exists(r, {OF_CLASS}))"
-    by_class = f"{_OF_CONTAINERS}.exists(c, {in_one})"
+    """A list with an item for each template: the number of claims that are created for one of its pods."""
+    names_device_class = f"['requests', 'limits'].exists(f, c.?resources[?f].orValue({{}}).exists(r, {OF_CLASS}))"
+    by_class = f"{_ALL_CONTAINERS}.exists(c, {names_device_class})"
     return Cel(
-        f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]).{_IS_MADE}.size() + ({by_class} ? 1 : 0))"
+        f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]).{_CREATED_ONLY}.size() + ({by_class} ? 1 : 0))"
     )
 
 
 def _claim_counts(root: Root) -> Cel:
-    """A list of the numbers of claims that are created for all pods, by template."""
+    """A list with an item for each template: the number of claims that are created for all its pods."""
     return multiply_by_pods(root, "claims")
 
 
 def _claims_of_groups(root: Root) -> Cel:
-    """A list of the numbers of claims that are created for groups of pods, by scheduling entry and by template."""
+    """A list of numbers of claims that are created for groups of pods: first by scheduling entry, then by template."""
     jobs = f"{root.variable('jobs')}.filter(j, j.name in e.targetReplicatedJobs).map(j, {CEL_JOBS}).sum()"
-    of_job = f"e.?job.?resourceClaims.orValue([]).{_IS_MADE}.size() * {jobs}"
+    of_job = f"e.?job.?resourceClaims.orValue([]).{_CREATED_ONLY}.size() * {jobs}"
     groups = GROUPS.format(root.name)
-    of_entries = f"{groups}.map(e, e.?resourceClaims.orValue([]).{_IS_MADE}.size() + {of_job})"
-    return Cel(f"{of_entries} + {root.variable('jobs')}.map(j, {OF_JOB}.{_IS_MADE}.size() * {CEL_JOBS})")
+    of_entries = f"{groups}.map(e, e.?resourceClaims.orValue([]).{_CREATED_ONLY}.size() + {of_job})"
+    return Cel(f"{of_entries} + {root.variable('jobs')}.map(j, {OF_JOB}.{_CREATED_ONLY}.size() * {CEL_JOBS})")
 
 
 def _named_claims(root: Root) -> Cel:
-    """A list of the names of existing claims, without repetitions."""
+    """A list of the names of the existing claims that the set uses, without repetitions."""
     groups = GROUPS.format(root.name)
     lists = [f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]))"]
     lists += [f"{root.variable('jobs')}.map(j, {OF_JOB})"]
@@ -220,7 +220,7 @@ MaxTotalsRule = Annotated[
         find_max_totals,
         compile_max_totals,
         numbers=totals,
-        reads=_AMOUNTS,
+        reads=_FIELDS_READ,
         cautions=_cautions,
         note="exact for totals below 2P of cpu and 2E of everything else. Larger ones exceed every limit",
     ),

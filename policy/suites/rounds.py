@@ -44,7 +44,7 @@ class Round:
     def add(self, number: int, test: SuiteTest, *, timed: bool) -> bool:
         """Add a test if it agrees with the other tests. Returns whether it was added.
 
-        `timed`: whether tests with different times disagree, since the suite has exceptions.
+        `timed`: whether tests with different times disagree, which they do if the suite has exceptions.
         """
         name, time = namespace_name(test), test.time if timed else ""
         key = (name, test.jobset)

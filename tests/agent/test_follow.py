@@ -29,7 +29,7 @@ class Script:
         self._lists, self._watches, self._reports = iter(lists), iter(watches), iter(reports)
         self.reported = []
 
-    def list(self):
+    def read_jobset(self):
         return self._give(self._lists)
 
     def watch(self, is_wanted):
@@ -258,7 +258,7 @@ def event(kind, version, **more):
 class TestRequests:
     def test_a_list_reads_from_the_store_and_a_watch_continues_from_there(self, server, api):
         server.answers = [listing({"metadata": {"name": "js"}}), events(event("BOOKMARK", "9")), events()]
-        assert api.list() == {"metadata": {}}, "and nothing is kept that no decision needs"
+        assert api.read_jobset() == {"metadata": {}}, "and nothing is kept that no decision needs"
         assert list(api.watch()) == []
         assert list(api.watch()) == []
         paths = [path for _, path, _, _ in server.asked]
@@ -269,7 +269,7 @@ class TestRequests:
 
     def test_states_and_the_end_of_a_set(self, server, api):
         server.answers = [listing(), events(event("ADDED", "6", name="js"), event("DELETED", "7"))]
-        assert api.list() is None
+        assert api.read_jobset() is None
         seen = list(api.watch())
         assert seen[0] == {"metadata": {"resourceVersion": "6"}}
         assert seen[1] is None
@@ -297,7 +297,7 @@ class TestRequests:
         """The server sends a line of two that it has announced, and then nothing."""
         line = json.dumps(event("MODIFIED", "6")).encode() + b"\n"
         server.answers = [listing(), (200, {"Content-Length": str(2 * len(line))}, line)]
-        api.list()
+        api.read_jobset()
         wanted = [True]
         watch = api.watch(lambda: wanted[0])
         assert next(watch) == {"metadata": {"resourceVersion": "6"}}
@@ -312,11 +312,11 @@ class TestRequests:
             next(watch)
         timer.join()
         server.answers = [listing()]
-        assert api.list() is None, "the next request works"
+        assert api.read_jobset() is None, "the next request works"
 
     def test_a_watch_that_is_not_wanted_any_more_when_it_opens_does_not_wait(self, server, api):
         server.answers = [listing(), (200, {"Content-Length": "100"}, b"")]
-        api.list()
+        api.read_jobset()
         with pytest.raises(ApiError, match="interrupted"):
             next(api.watch(lambda: False))
 
@@ -339,20 +339,20 @@ class TestRequests:
     def test_whatever_is_wrong_is_trouble(self, server, api, answer, text):
         server.answers = [answer, listing()]
         with pytest.raises(ApiError, match="reading jobset js: ") as caught:
-            api.list()
+            api.read_jobset()
         assert text in str(caught.value)
-        assert api.list() is None, "the next request works"
+        assert api.read_jobset() is None, "the next request works"
 
     def test_retry_after_is_passed_on(self, server, api):
         server.answers = [(429, {"Retry-After": "7"}, b"busy")]
         with pytest.raises(ApiError) as caught:
-            api.list()
+            api.read_jobset()
         assert caught.value.pause == 7
 
     def test_an_expired_watch_is_trouble(self, server, api):
         expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
         server.answers = [listing(), events(expired)]
-        api.list()
+        api.read_jobset()
         with pytest.raises(ApiError, match="too old resource version"):
             list(api.watch())
 
@@ -360,12 +360,12 @@ class TestRequests:
         server.answers = [(200, {}, b"x" * (2 << 20)), listing(), (200, {}, b"x" * (2 << 20))]
         with contextlib.closing(Api(settings, plain, longest_answer=1 << 20)) as api:
             with pytest.raises(ApiError, match="longer than 1 MiB"):
-                api.list()
-            api.list()
+                api.read_jobset()
+            api.read_jobset()
             with pytest.raises(ApiError, match="longer than 1 MiB"):
                 list(api.watch())
 
     def test_an_account_folder_that_vanishes_is_trouble(self, api, tmp_path):
         (tmp_path / "token").unlink()
         with pytest.raises(ApiError, match="FileNotFoundError"):
-            api.list()
+            api.read_jobset()

@@ -69,10 +69,10 @@ def test_what_is_no_end_of_a_pod_of_the_set_is_left_out(other: JSON):
 
 def test_a_deletion_that_was_cancelled_ended_no_attempt():
     cancelled = gone("TaintManagerEviction", f"Cancelling deletion of Pod team-a/{POD}-x")
-    text, _ = explanation_of(looping(failed(0, 20), failed(1, 10), ends=[cancelled]))
+    text, _ = explanation_of(looping(failed(0, 20), failed(1, 10), disruption_events=[cancelled]))
     assert "evicted" not in text
     evicted = gone("TaintManagerEviction", f"Marking for deletion Pod team-a/{POD}-x")
-    text, _ = explanation_of(looping(failed(0, 20), failed(1, 10), ends=[cancelled, evicted]))
+    text, _ = explanation_of(looping(failed(0, 20), failed(1, 10), disruption_events=[cancelled, evicted]))
     assert f"pod {POD}-x was evicted, because its node got a taint with the effect NoExecute" in text
 
 

@@ -54,7 +54,7 @@ def test_warnings_about_an_earlier_set_of_the_same_name_are_left_out(warning: JS
 def test_pods_of_an_earlier_set_that_were_preempted_are_left_out(ago: float, reported: bool):
     js = a_set()
     ended = [gone("Preempted", "Preempted by pod 1 on node n", eventTime=at(NOW - timedelta(seconds=ago)))]
-    _, body = explained(js, [started(js)], [], ends=ended)
+    _, body = explained(js, [started(js)], [], disruption_events=ended)
     assert ("preempted" in causes(body)) is reported
 
 

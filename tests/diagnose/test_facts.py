@@ -179,7 +179,7 @@ async def test_groups_are_read_once_for_each_kind_and_only_while_jobs_are_not_re
     cluster = Cluster(js, *jobs, *pods, *groups, other)
     found = await read(cluster)
     assert found.groups is not None
-    assert {*found.groups.there} == {"a", "b"}, "those that it owns"
+    assert {*found.groups.groups_by_name} == {"a", "b"}, "those that it owns"
     plain = Cluster(made(stored(jobset(rjob(replicas=2)))), *jobs, *pods)
     await read(plain)
     assert len(cluster.asked) == len(plain.asked) + 5, "and the nodes, and who holds them"
@@ -198,7 +198,7 @@ async def test_groups_that_are_not_served_are_none():
     js = a_gang()
     found = await read(NotServed(js, made(job_of(js, 0), active=1)))
     assert found.groups is not None
-    assert found.groups.there == {}
+    assert found.groups.groups_by_name == {}
     assert found.unseen == ()
 
 

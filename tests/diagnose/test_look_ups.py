@@ -176,11 +176,11 @@ async def test_who_ended_pods_is_looked_up_after_a_failed_attempt():
     js = a_set(restarts=2, attemptHistory=history)
     job = made(job_of(js, 0, attempt=2), active=1, ready=1)
     found, asked = await read(js, job, preempted(), preempted("other-0"))
-    assert {event.regarding.name for event in found.ends} == {"train-workers-0-0-x"}
+    assert {event.regarding.name for event in found.disruption_events} == {"train-workers-0-0-x"}
     assert "pod train-workers-0-0-x was preempted by pod team-b/urgent-0; 1 of 1" in explanation_of(found)[0]
     assert sum(path.endswith("/events") for path in asked) == 5
     later, asked = await read(a_set(), job, preempted())
-    assert later.ends == ()
+    assert later.disruption_events == ()
     assert sum(path.endswith("/events") for path in asked) == 1, "nothing has failed"
 
 

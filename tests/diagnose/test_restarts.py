@@ -273,7 +273,7 @@ def test_a_set_that_does_not_count_such_ends_is_not_told_how():
         js = a_set(rjob(pod={"restartPolicy": "Never"}), failurePolicy={"maxRestarts": 3, **policy})
         job = started(js)
         job["spec"]["backoffLimit"] = limit
-        return explained(js, [job], [], ends=[preempted])[0]
+        return explained(js, [job], [], disruption_events=[preempted])[0]
 
     assert RULE in advice(0)
     assert RULE not in advice(1), "the Job makes another pod, and nothing is restarted"

@@ -3,7 +3,7 @@
 See docs/reference/validation.md#copies-in-worker-clusters.
 
 MultiKueue copies the spec with the types of the Go JobSet, and all labels and annotations, so an annotation has to
-carry these fields. It is written for every set in a queue, since Kueue sets managedBy only after this webhook.
+carry these fields. It is written for every set in a queue, because Kueue sets managedBy only after this webhook.
 """
 
 from collections.abc import Iterator, Mapping

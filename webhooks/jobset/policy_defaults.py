@@ -46,8 +46,10 @@ def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Defau
                 draft.append(path, default.value)
             else:
                 draft.default(path, default.value, empty_is_absent=default.parts == ("priorityClassName",))
-        in_api_server = policy.spec.is_enforced_by_api_server and default.name in recorded.get(policy.metadata.name, ())
-        if len(draft.operations) > operation_count or in_api_server:
+        was_set_by_api_server = policy.spec.is_enforced_by_api_server and default.name in recorded.get(
+            policy.metadata.name, ()
+        )
+        if len(draft.operations) > operation_count or was_set_by_api_server:
             record.setdefault(policy.metadata.name, []).append(default.name)
     _write_annotation(draft, record)
     return record
@@ -64,7 +66,7 @@ def _write_annotation(draft: PatchDraft, record: Record) -> None:
 
 
 def _missing_paths(obj: JSON, default: Default) -> Iterator[Path]:
-    """Paths at which a default has to be set. Pods with a value of their own are left out."""
+    """Paths at which a default has to be set. A pod template with a value of its own is left out."""
     if not default.of_pods:
         yield Path(default.parts)
         return
@@ -88,7 +90,7 @@ def _has_own(pod: JSON, default: Default) -> bool:
 
 
 def _tolerates(pod: JSON, key: Any) -> bool:
-    """Whether a toleration tolerates taints of that key, or every taint; also true if the value is not a list."""
+    """Whether a toleration tolerates taints with this key, or all taints. True if `tolerations` is not a list."""
     tolerations = pod.get("tolerations") or []
     return not isinstance(tolerations, list) or any(dig(each, "key") in (key, None, "") for each in tolerations)
 
@@ -97,11 +99,12 @@ PutBack = tuple[Path, JobSetPolicy, Default]
 
 
 def keep_defaults(draft: PatchDraft, old: JSON, defaults: Iterable[tuple[JobSetPolicy, Default]]) -> list[PutBack]:
-    """Set `defaults` again that an update leaves out, if the stored JobSet has got them and still has them.
+    """Restore each default that an update leaves out, if a policy has set it and the stored JobSet still has it.
 
-    `defaults` are those that the policies in force would set now. A client that applies or replaces an unchanged
-    manifest leaves them out, and templates are immutable. To remove a default, an author removes its name from the
-    annotation as well. Returns the restored fields of the set whose names the update keeps in the annotation.
+    `defaults` are the defaults that the policies in force would set now. A client that applies or replaces an unchanged
+    manifest leaves out the values that were set by default, and templates are immutable. To remove a default, an author
+    removes its name from the annotation as well. Returns the restored defaults of the JobSet itself, not of pods, whose
+    names the update keeps in the annotation.
     """
     has_annotation = dig(draft.object, *_ANNOTATION.parts) is not None
     record = recorded_defaults(draft.object if has_annotation else old)
@@ -135,7 +138,7 @@ def _is_named(rjob: Any) -> bool:
 
 
 def _keep_in_template(draft: PatchDraft, path: Path, stored: Any, default: Default) -> None:
-    """Set one default again in the pod template at `path`; `stored`: this template as it is stored."""
+    """Restore one default in the pod template at `path`. `stored` is the stored form of this template."""
     if default.parts != ("tolerations",):
         if dig(stored, *default.parts) == default.value:
             empty_is_absent = default.parts == ("priorityClassName",)

@@ -1,8 +1,8 @@
 """Step: run elastic ReplicatedJobs with as many Jobs as there is room for, up to `replicas`.
 
 Gate JobSetElasticReplicas; see docs/concepts/elastic.md. `watch_start` has asked for the pending pods. The status has
-the current number of Jobs, so that `spec.replicas` keeps the user's number. A suspension clears the current number,
-since a queue admits the full size. `grow_back` adds Jobs.
+the current number of Jobs, so that `spec.replicas` keeps the user's number. A suspension clears the current number:
+a queue admits the full size. `grow_back` adds Jobs.
 """
 
 from collections import Counter
@@ -67,8 +67,8 @@ def _resize(ctx: Context, draft: StatusDraft) -> bool:
     """Follow a change of `spec.replicas` by the user. Returns False if the running Jobs already have that number.
 
     With `whenNoCapacity`, a set that becomes larger keeps its size until `grow_back` finds room for more Jobs. Any
-    other set restarts at once, and so does a set in its first attempt. It cannot have placeholders, since these belong
-    to the previous attempt.
+    other set restarts at once, and so does a set in its first attempt. A set in its first attempt cannot
+    have placeholders, which belong to a previous attempt.
     """
     elastic = {rjob.name: rjob for rjob in ctx.js.spec.replicated_jobs if rjob.elastic is not None}
     reported_sizes: dict[str, set[int]] = {name: set() for name in elastic}

@@ -34,7 +34,7 @@ def arrange_groups(ctx: Context) -> Partial:
 def _report_refusal(ctx: Context, draft: StatusDraft) -> str:
     """Set the condition that says why a PodGroup is not scheduled. Returns the PodGroup's name, empty if there is none.
 
-    The condition stays about this PodGroup until it is scheduled, since messages change with each attempt.
+    The condition names the same PodGroup until this PodGroup is scheduled: messages change with each attempt.
     """
     refused, condition = ctx.groups.refused, find(ctx.js.status.conditions, keys.GROUPS_SCHEDULED)
     if not refused:

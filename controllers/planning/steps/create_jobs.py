@@ -97,7 +97,7 @@ def _creations(
 def _warn_of_foreign_jobs(ctx: Context, draft: StatusDraft, names: list[str]) -> None:
     """Warn of names that Jobs of other owners have.
 
-    There is no warning about Jobs of an earlier JobSet of the same name, since they are being deleted.
+    Jobs of an earlier JobSet of the same name cause no warning: they are being deleted.
     """
     foreign, same_name = ctx.observed.foreign, Owner(keys.KIND, ctx.js.metadata.name)
     conflicts = [

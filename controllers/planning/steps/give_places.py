@@ -99,7 +99,7 @@ def _ended_jobs(ctx: Context, given_places: list[Place]) -> dict[str, DeleteJob]
 def _give_domains(ctx: Context, draft: StatusDraft, name: str, actions: Actions) -> tuple[list[Place], list[str]]:
     """Add the actions that give domains to leaders, and places in these domains to followers.
 
-    Returns the places of the leaders. No promise ends, since followers come after their leader.
+    Returns the places of the leaders. No promise ends, because followers come after their leader.
     """
     handover = decide_handover(ctx, name)
     actions += [EndSpare(pod.name, pod.uid) for pod in handover.ended_spares]

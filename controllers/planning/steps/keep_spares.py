@@ -82,11 +82,11 @@ def _may_wait_for(job: Job, avoided_names: set[str]) -> bool:
 
 
 def _last_moves(ctx: Context, name: str, indexes: Iterable[int]) -> dict[int, _Order]:
-    """By index of the spare, when the pods of ReplicatedJob `name` may last have moved to another topology domain.
+    """For each index of a spare, when the pods of ReplicatedJob `name` may last have moved to another topology domain.
 
     An older spare may be in the old domain, and has to be created again. If each Job has a domain of its own, the time
     is when the Job with this index was created. If all Jobs share a domain, it is when the oldest Job was created. It
-    is never if Jobs have completed, since the set was then not restarted as a whole.
+    is `_NEVER` if Jobs have completed: the set was then not restarted as a whole.
     """
     scheduling = ctx.js.spec.scheduling
     if scheduling is None:

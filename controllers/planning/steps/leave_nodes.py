@@ -129,7 +129,7 @@ def _new_nodes(pods: PodsByNode, stored_names: set[str]) -> list[LeftNode]:
 
 
 def _with_evictions(node: LeftNode, pods: PodsByNode) -> LeftNode:
-    """The node, which loses its taint and counts as not moved if it has evicted pods that have still to be replaced."""
+    """The node; if evicted pods on it still have to be replaced, without its taint and as a node that is not moved."""
     evicted = [pod.created for pod in pods.get(node.name, ()) if pod.evicted]
     until = max(evicted, default="")
     if not evicted or (node.moved and until <= node.pods_until):
@@ -149,8 +149,8 @@ def _has_to_leave(pod: PodOnTaintedNode, node: LeftNode) -> bool:
 def _need_not_move(ctx: Context, stored: MaintenanceStatus) -> bool:
     """Whether the set need not move because of evicted pods that are gone.
 
-    The whole set was restarted since the notice, or is suspended, or some pods have succeeded: the evicted pod may be
-    among them.
+    This is so in three cases: the whole set was restarted after the notice; the set is suspended; some pods have
+    succeeded, and the evicted pod may be one of them.
     """
     restart = ctx.status.last_restart
     has_restarted = restart is not None and restart.start_time >= stored.notice_time
@@ -178,7 +178,7 @@ def _notice(
 
 
 def _is_due(ctx: Context, policy: Maintenance, notice: MaintenanceStatus) -> bool:
-    """Whether the notice is over, all agents have acknowledged it, or the workers restart anyway."""
+    """Whether the notice is over, all agents have acknowledged the notice, or the workers restart anyway."""
     if age(notice.move_time, ctx.now) >= 0:
         return True
     pods = _agent_pods(ctx)

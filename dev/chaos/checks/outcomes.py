@@ -66,7 +66,7 @@ def check(events: Sequence[Event], remaining_uids: Collection[str]) -> list[Viol
     """Check every JobSet. `remaining_uids` are the UIDs of the JobSets that exist at the end of the run.
 
     A JobSet that was deleted before its end is not checked if its namespace was deleted, too. If it was deleted after a
-    write without an answer, the write counts as stored, since the load only deletes JobSets that it has seen ended.
+    write without an answer, the write counts as stored: the load deletes only JobSets that it has seen ended.
     """
     lives_by_uid = lives(events)
     deletion_times = _namespace_deletions(events)

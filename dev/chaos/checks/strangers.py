@@ -58,10 +58,10 @@ Expected = Mapping[str, Sequence[Window]]
 
 
 def check_liveness(answers: Iterable[Answer], expected: Expected) -> tuple[dict[str, int], list[Violation]]:
-    """The numbers of probes, of refused probes, and of probes without an answer in time; and violations.
+    """The numbers of all probes, of refused probes and of probes without an answer in time, and the violations.
 
-    Each refused probe is a violation. Late probes are a violation only if two are in a row, since a busy machine may
-    delay one probe.
+    Each refused probe is a violation. Late probes are a violation only if two are in a row: a busy machine may delay
+    one probe.
     """
     figures = Counter[str](asked=0, refused=0, late=0)
     violations = []

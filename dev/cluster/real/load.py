@@ -12,7 +12,7 @@ from dev.cluster.progress import step
 from dev.cluster.real.enter import CTR, run_in_node
 from dev.cluster.real.image import Image, ImageLayout, write_archive
 from dev.cluster.real.layout import real_nodes
-from kube.model.images import fault
+from kube.model.images import fault as image_reference_fault
 
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CONFIG = {"Env": [PATH], "WorkingDir": "/"}
@@ -38,7 +38,7 @@ def load_image(plan: Plan, source: Path, name: str) -> list[str]:
 @contextlib.contextmanager
 def layout_of(source: Path, name: str) -> Iterator[Path]:
     """The image layout for `source`, which is a layout, an archive of a layout, or a folder with files."""
-    if reason := fault(name) or ("it has a digest" if "@" in name else ""):
+    if reason := image_reference_fault(name) or ("it has a digest" if "@" in name else ""):
         raise UsageError(f"{name!r} is not usable as the name of an image: {reason}. Use one such as trainer:v1.")
     if (source / "oci-layout").is_file():
         yield source

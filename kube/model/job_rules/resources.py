@@ -14,7 +14,7 @@ from kube.model.job_rules.checks import (
     not_found,
     not_supported,
 )
-from kube.model.job_rules.forms import label_key
+from kube.model.job_rules.forms import label_key as label_key_complaints
 from kube.model.jsontree import dig
 from kube.model.quantity import canonical, is_native, parse_quantity
 
@@ -28,7 +28,7 @@ _HUGE_PAGES = "hugepages-"
 
 
 def amounts(name_errors: Callable[[Path, str], Iterable[FieldError]]) -> Check:
-    """Valid requests and limits. `name_errors` checks the name of a resource."""
+    """A check that requests and limits are valid. `name_errors` checks the name of a resource."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         limits, requests = (_readable_amounts(value.get(key)) for key in ("limits", "requests"))
@@ -62,7 +62,7 @@ def _check_amount(path: Path, name: str, amount: Any) -> Iterator[FieldError]:
 
 
 def _check_request(path: Path, name: str, amount: Any, limit: Any) -> Iterator[FieldError]:
-    """Check a request against its limit. Only a resource that can be overcommitted may have a smaller request."""
+    """Check a request against its limit. Only for a resource that can be overcommitted may the request be smaller."""
     can_overcommit = is_native(name) and not name.startswith(_HUGE_PAGES)
     if limit is None:
         if not can_overcommit:
@@ -78,18 +78,18 @@ def _check_request(path: Path, name: str, amount: Any, limit: Any) -> Iterator[F
 
 
 def _is_extended(name: str) -> bool:
-    return not is_native(name) and not name.startswith("requests.") and not label_key(f"requests.{name}")
+    return not is_native(name) and not name.startswith("requests.") and not label_key_complaints(f"requests.{name}")
 
 
-def _check_name(path: Path, name: str) -> Iterator[FieldError]:
-    complaints = label_key(name)
+def _check_resource_name(path: Path, name: str) -> Iterator[FieldError]:
+    complaints = label_key_complaints(name)
     yield from (invalid(path, name, complaint) for complaint in complaints)
     if not complaints and "/" not in name and name not in _STANDARD and not name.startswith(_HUGE_PAGES):
         yield invalid(path, name, "must be a standard resource type or fully qualified")
 
 
-def check_container_name(path: Path, name: str) -> Iterator[FieldError]:
-    yield from _check_name(path, name)
+def check_container_resource_name(path: Path, name: str) -> Iterator[FieldError]:
+    yield from _check_resource_name(path, name)
     if "/" not in name:
         if name not in _CONTAINER_RESOURCES and not name.startswith(_HUGE_PAGES):
             yield invalid(path, name, "must be a standard resource for containers")
@@ -97,26 +97,26 @@ def check_container_name(path: Path, name: str) -> Iterator[FieldError]:
         yield invalid(path, name, "doesn't follow extended resource name standard")
 
 
-def _check_pod_name(path: Path, name: str) -> Iterator[FieldError]:
-    errors = list(_check_name(path, name))
+def _check_pod_resource_name(path: Path, name: str) -> Iterator[FieldError]:
+    errors = list(_check_resource_name(path, name))
     yield from errors
     if not errors and name not in {"cpu", "memory"} and not name.startswith(_HUGE_PAGES):
         yield not_supported(path, name, ("cpu", "hugepages-", "memory"))
 
 
-container_resources = amounts(check_container_name)
-pod_resources = amounts(_check_pod_name)
+container_resources = amounts(check_container_resource_name)
+pod_resources = amounts(_check_pod_resource_name)
 
 
 def overhead(path: Path, value: Any) -> Iterator[FieldError]:
-    """A check of the overhead: resources that a pod needs in addition to the requests of its containers."""
+    """Check the overhead: the resources that a pod needs in addition to the requests of its containers."""
     for name, amount in _readable_amounts(value).items():
-        yield from check_container_name(path.at(name), name)
+        yield from check_container_resource_name(path.at(name), name)
         yield from _check_amount(path.at(name), name, amount)
 
 
 def claims(path: Path, pod: Any) -> Iterator[FieldError]:
-    """A check that the pod has every device claim that a container names."""
+    """Check that the pod has every device claim that a container names."""
     pod_claims = {item.get("name") or "" for _, item in entries(pod.get("resourceClaims"))} - {""}
     detail = f": {', '.join(sorted(pod_claims))}" if pod_claims else " which is empty"
     for key in ("containers", "initContainers"):

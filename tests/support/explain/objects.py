@@ -164,7 +164,7 @@ def facts(js: JSON, jobs: Iterable[JSON] | None = (), pods: Iterable[JSON] | Non
     """What would have been read. Events in `warnings`, `job_warnings` and `ends`, and `lease`, are JSON, too."""
     if (lease := known.pop("lease", None)) is not None:
         known["lease"] = msgspec.convert(lease, SeenLease)
-    for name in {"warnings", "job_warnings", "pod_warnings", "ends"} & known.keys():
+    for name in {"warnings", "job_warnings", "pod_warnings", "disruption_events"} & known.keys():
         known[name] = tuple(msgspec.convert(event, SeenEvent) for event in known[name])
     return Facts(
         now=NOW,

@@ -225,11 +225,11 @@ def gone(reason: str, note: str, **more: Any) -> JSON:
 def _() -> Facts:
     by = {"name": "urgent-workers-0-0-k8x2p", "namespace": "team-b"}
     ends = [gone("Preempted", "Preempted by pod 1234 on node node-3", related=by)]
-    return looping(failed(0, 20), failed(1, 10), ends=ends)
+    return looping(failed(0, 20), failed(1, 10), disruption_events=ends)
 
 
 def replaced(*ends: JSON) -> Facts:
-    return about_pod(unscheduled="0/2 nodes are available: 2 Insufficient cpu", known={"ends": list(ends)})
+    return about_pod(unscheduled="0/2 nodes are available: 2 Insufficient cpu", known={"disruption_events": list(ends)})
 
 
 row(

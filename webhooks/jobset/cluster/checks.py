@@ -151,8 +151,8 @@ class ClusterChecks:
     ) -> list[FieldError]:
         """Findings about changed templates in an update of a suspended set, or in an update that suspends the set.
 
-        Only changed amounts are checked if an update suspends the set, since this restores the scheduling fields, and
-        if a controller (`by_controller`), such as a queue, resumes the set, since it knows where pods may run.
+        Only changed amounts are checked in two cases. If an update suspends the set, it restores the scheduling fields.
+        If a controller (`by_controller`), such as a queue, resumes the set, the controller knows where pods may run.
         """
         was_suspended, is_suspended = (dig(each, "spec", "suspend") is True for each in (old, js))
         decoded = await compute(_decode, js, gates) if was_suspended or is_suspended else None

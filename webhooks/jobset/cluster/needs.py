@@ -40,7 +40,7 @@ from kube.resources import (
     STORAGE_CLASSES,
     Resource,
 )
-from policy.recorded import set_by
+from policy.recorded import policy_that_set
 from webhooks.jobset.cluster.claims import Claim, claims_of
 from webhooks.jobset.cluster.lookups import Lookups
 from webhooks.jobset.cluster.references import Parts, references
@@ -153,7 +153,7 @@ def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
             paths_by_need.setdefault((GROUP_TOPOLOGY, level.topology), {})[topology_path] = None
     for claim in claims_of(js.js):
         paths_by_need.pop((CLAIM, claim.name), None)  # the controller creates it
-    policy = set_by(js.js.metadata.annotations, "priorityClassName")
+    policy = policy_that_set(js.js.metadata.annotations, "priorityClassName")
     return [
         Need(rule, name, tuple(paths), policy if rule is PRIORITY_CLASS else "")
         for (rule, name), paths in paths_by_need.items()

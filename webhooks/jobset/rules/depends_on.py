@@ -119,7 +119,7 @@ def _waiting_chain(subject: Subject, start: Entry, end: Entry) -> list[str]:
 
 
 def check_reachability(subject: Subject) -> Iterator[FieldError]:
-    """Findings about ReplicatedJobs that never run, since they wait for Jobs that complete the whole set."""
+    """Findings about ReplicatedJobs that never run because they wait for Jobs that complete the whole set."""
     if len(subject.entries) > MAX_COMPARED:
         return
     completes_set = completion(subject)

@@ -67,8 +67,10 @@ def check_copied_fields(subject: Subject) -> Iterator[FieldError]:
         rule, path = (NOT_SENT, PATH) if is_sent else (ALTERED, ANNOTATION)
         yield rule.at(path, place=difference, key=OWN_FIELDS_COPY)
     elif is_sent:
-        sent_fields = [(field, path) for _, path, field, value in own_locations(subject.raw_spec) if field.acts(value)]
-        first_paths = {field.happens: path for field, path in reversed(sent_fields)}
+        sent_fields = [
+            (field, path) for _, path, field, value in own_locations(subject.raw_spec) if field.changes_behavior(value)
+        ]
+        first_paths = {field.effect_of_loss: path for field, path in reversed(sent_fields)}
         yield from (DROPPED.at(path, happens=happens) for happens, path in first_paths.items())
 
 

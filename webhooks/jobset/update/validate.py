@@ -2,7 +2,7 @@
 
 See docs/reference/validation.md#updates.
 
-The stored and the new object are raw JSON, and are compared with their defaults, so that omitting a default value is no
+The stored and the new object are raw JSON. Both are compared with their defaults, so omitting a default value is no
 change. Checks of new JobSets are repeated for fields that an update may change.
 """
 
@@ -28,7 +28,8 @@ from webhooks.jobset.rules import (
     placement,
     suspension,
 )
-from webhooks.jobset.subject import Subject, Unreadable, subject
+from webhooks.jobset.subject import Subject, Unreadable
+from webhooks.jobset.subject import subject as decode_subject
 from webhooks.jobset.update.resize import JOBS, PODS, Change, size_findings, sizes
 from webhooks.jobset.update.resources import is_amount, restore, with_amounts_of
 from webhooks.jobset.validate_create import scheduling_findings
@@ -47,7 +48,7 @@ POLICIES = (
 """Fields that the CRD allows to be added or removed, but not to be changed."""
 
 _POD = ("template", "spec", "template")
-_SCHEDULING: tuple[tuple[str, ...], ...] = (
+_MUTABLE_WHILE_SUSPENDED: tuple[tuple[str, ...], ...] = (
     (*_POD, "metadata", "annotations"),
     (*_POD, "metadata", "labels"),
     (*_POD, "spec", "nodeSelector"),
@@ -140,13 +141,13 @@ _IMMUTABLE_RULES = {
 """Rules about fields that can never change in a stored JobSet, at least with this manager."""
 
 
-def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterator[FieldError]:
+def update_findings(subject: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterator[FieldError]:
     """Findings about an update, in discovery order. If only a new JobSet helps, a warning says how to replace the set.
 
-    `new` has its defaults; `js` is the decoded `new`.
+    `new` has its defaults; `subject` is the decoded `new`.
     """
     needs_new_set = False
-    for error in _findings(js, old, new, gates):
+    for error in _findings(subject, old, new, gates):
         needs_new_set = needs_new_set or error.rule in _IMMUTABLE_RULES
         yield error
     if needs_new_set:
@@ -154,17 +155,17 @@ def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> I
         deletes_claims = any(dig(policy, "retentionPolicy", "whenDeleted") != "Retain" for policy in policies)
         yield REPLACE.at(
             Path(("metadata", "name")),
-            name=js.js.metadata.name,
+            name=subject.js.metadata.name,
             namespace=dig(old, "metadata", "namespace") or "default",
             with_what=", its pods and its claims with their data" if deletes_claims else " and its pods",
         )
 
 
-def _findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterator[FieldError]:
-    changes = _changes(old, new)
+def _findings(subject: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterator[FieldError]:
+    changes = _pairs(old, new)
     has_new_sizes = gates["ElasticJobSet"] and any(change.is_resized or change.is_scaled for change in changes)
     if has_new_sizes:
-        yield from size_findings(js, changes, is_finished=_is_finished(old))
+        yield from size_findings(subject, changes, is_finished=_is_finished(old))
     yield from _replicated_jobs(old, new, changes, gates)
     if dig(old, "spec", "managedBy") != dig(new, "spec", "managedBy"):
         yield MANAGED_BY.at(SPEC.at("managedBy"), dig(new, "spec", "managedBy"))
@@ -174,19 +175,19 @@ def _findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterato
         for parts in islice(differences(old_policy, new_policy), MAX_DIFFERENCES):
             yield rule.at(SPEC.at(policy, *parts), dig(new_policy, *parts), policy=policy)
     if dig(old, "spec", "executionPolicy") is None:  # the CRD's rule on changes does not cover additions
-        yield from execution.check_single_order(js)
-        yield from execution.check_state(js)
+        yield from execution.check_single_order(subject)
+        yield from execution.check_state(subject)
     if has_new_sizes or not semantically_equal(dig(old, "spec", "coordinator"), dig(new, "spec", "coordinator")):
-        yield from coordinator.check_coordinator(js)
-    yield from _new_faults(js, old, _placement)
-    yield from _new_faults(js, old, elastic.check_bounds)
-    yield from _new_faults(js, old, gated_fields.check_deadline_gate)
-    yield from _new_faults(js, old, suspension.check_suspend)
-    yield from _scheduling(js, old, new)
+        yield from coordinator.check_coordinator(subject)
+    yield from _new_faults(subject, old, _placement)
+    yield from _new_faults(subject, old, elastic.check_bounds)
+    yield from _new_faults(subject, old, gated_fields.check_deadline_gate)
+    yield from _new_faults(subject, old, suspension.check_suspend)
+    yield from _scheduling(subject, old, new)
 
 
-def _changes(old: JSON, new: JSON) -> list[Change]:
-    """The ReplicatedJobs that both objects have."""
+def _pairs(old: JSON, new: JSON) -> list[Change]:
+    """The stored and the new form of each ReplicatedJob that both objects have, in the order of the new object."""
     stored: Mapping[Any, JSON] = by_name(dig(old, "spec", "replicatedJobs"))
     rjobs = items(new, "spec", "replicatedJobs")
     return [Change(i, stored[rjob["name"]], rjob) for i, rjob in enumerate(rjobs) if rjob["name"] in stored]
@@ -214,7 +215,7 @@ def _replicated_jobs(old: JSON, new: JSON, changes: Sequence[Change], gates: Fea
 
 def _revert_mutable(change: Change, gates: FeatureGates, *, is_suspended: bool) -> JSON:
     """The new ReplicatedJob with the old values of all mutable fields."""
-    mutable = list(_SCHEDULING) if is_suspended else []
+    mutable = list(_MUTABLE_WHILE_SUSPENDED) if is_suspended else []
     if gates["ElasticJobSet"]:
         mutable += sizes(change)
     elif not change.is_scaled:
@@ -238,10 +239,10 @@ def _broken_rule(change: Change, parts: tuple[str | int, ...], gates: FeatureGat
         return REPLICAS
     if is_amount(parts):
         return WHILE_SUSPENDED if gates["MutablePodResourcesForSuspendedJobSets"] else RESOURCES
-    return WHILE_SUSPENDED if any(parts[: len(keys)] == keys for keys in _SCHEDULING) else TEMPLATE
+    return WHILE_SUSPENDED if any(parts[: len(keys)] == keys for keys in _MUTABLE_WHILE_SUSPENDED) else TEMPLATE
 
 
-def _scheduling(js: Subject, old: JSON, new: JSON) -> Iterator[FieldError]:
+def _scheduling(subject: Subject, old: JSON, new: JSON) -> Iterator[FieldError]:
     """Check that spec.scheduling changes only while the set has no groups, and that its groups are still possible."""
     old_scheduling, new_scheduling = dig(old, "spec", "scheduling"), dig(new, "spec", "scheduling")
     counts = (dig(count, "active") for count in items(old, "status", "replicatedJobsStatus"))
@@ -251,21 +252,21 @@ def _scheduling(js: Subject, old: JSON, new: JSON) -> Iterator[FieldError]:
         for parts in islice(differences(old_scheduling, new_scheduling), MAX_DIFFERENCES):
             yield SCHEDULING.at(SPEC.at("scheduling", *parts), dig(new_scheduling, *parts), active=words)
     if new_scheduling is not None:
-        yield from _new_faults(js, old, scheduling_findings)
+        yield from _new_faults(subject, old, scheduling_findings)
 
 
-def _placement(js: Subject) -> Iterator[FieldError]:
-    """Findings about exclusive placement, since its annotations may change at any time."""
-    for entry in js.entries:
-        yield from placement.check_replicated_job(js, entry)
-    yield from placement.check_jobset(js)
+def _placement(subject: Subject) -> Iterator[FieldError]:
+    """Findings about exclusive placement, which are repeated because its annotations may change at any time."""
+    for entry in subject.entries:
+        yield from placement.check_replicated_job(subject, entry)
+    yield from placement.check_jobset(subject)
 
 
-def _new_faults(js: Subject, old: JSON, check: SubjectCheck) -> Iterator[FieldError]:
-    """The errors, without warnings, of a check that the stored object does not have."""
-    faults = [error for error in check(js) if not error.is_warning]
+def _new_faults(subject: Subject, old: JSON, check: SubjectCheck) -> Iterator[FieldError]:
+    """The errors that a check finds in the new object and not in the stored object. Warnings are left out."""
+    faults = [error for error in check(subject) if not error.is_warning]
     stored: set[tuple[Rule | None, Path]] = set()
     if faults:
         with contextlib.suppress(Unreadable):
-            stored = {(error.rule, error.path) for error in check(subject(old, js.gates))}
+            stored = {(error.rule, error.path) for error in check(decode_subject(old, subject.gates))}
     yield from (error for error in faults if (error.rule, error.path) not in stored)

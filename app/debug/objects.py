@@ -20,10 +20,10 @@ MAX_RESIDENT: Final = 2 << 30
 """Bytes of memory in use above which no objects are counted: listing them would stop the loop for half a second."""
 
 MAX_TYPES: Final = 40
-"""Types that are shown."""
+"""Largest number of types on the page."""
 
 BATCH: Final = 5_000
-"""Objects that are measured before other tasks run, which takes 2 ms."""
+"""Number of objects that are measured before the event loop gets a turn. Measuring a batch takes 2 ms."""
 
 _MIB: Final = 1 << 20
 

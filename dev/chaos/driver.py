@@ -16,8 +16,8 @@ KEEP = 5.0
 """Seconds that a JobSet is kept after its end, in case something still happens to it."""
 
 WAKE = 10.0
-"""Seconds after which a pod that has a node, but neither runs nor ends, is changed. A fake node retries a failed write
-of the status only after a change of the pod, unlike a kubelet."""
+"""Seconds after which a pod that has a node, but neither runs nor ends, is changed. Unlike a kubelet, a fake node
+retries a failed write of a pod's status only after a change of the pod."""
 
 WOKEN = "chaos.jobset.dev/woken"
 
@@ -40,8 +40,8 @@ class Driver:
         self._width = width
         self._played: dict[str, _Played] = {}
         self._waiting: dict[str, float] = {}
-        """By UID of each pod that has a node but neither runs nor ends, the time since then or since its last
-        change."""
+        """For the UID of each pod that has a node but neither runs nor ends: when this was first seen, or when the pod
+        was last changed here (monotonic seconds)."""
         self.started = 0
         self.ended = 0
 
@@ -104,7 +104,7 @@ class Driver:
             self._take_step(name, step)
 
     def _create(self, played: _Played) -> None:
-        """Create a JobSet. Without an answer, it is tried again, unless the next list has the JobSet."""
+        """Create a JobSet. If no answer comes, the next turn tries again, unless its list has the JobSet."""
         status, _ = self._admin.ask("POST", JOBSETS.format(self._namespace), played.script.manifest)
         played.created = status in {201, 409}
 

@@ -26,7 +26,7 @@ PATCHES: dict[str | None, Callable[[Any, Any], Any]] = {
     "application/strategic-merge-patch+json": merge_strategically,
 }
 MAX_LISTS = 16
-"""Paged lists that are remembered; `continue` tokens of older ones have expired."""
+"""At most this many paged lists are remembered. The `continue` tokens of older lists have expired."""
 
 encode = msgspec.json.Encoder().encode
 

@@ -128,7 +128,7 @@ class _Change:
 
 
 class TooOldError(Exception):
-    """The changes since the version of a watch are not kept any more."""
+    """A watch starts from a version so old that later changes have been dropped."""
 
 
 @dataclass(eq=False, slots=True)
@@ -147,7 +147,7 @@ class Collection:
     watchers: dict[Watcher, None] = field(default_factory=dict)
     history: deque[_Change] = field(default_factory=lambda: deque(maxlen=HISTORY_LENGTH))
     forgotten: int = 0
-    """The version up to which changes are not kept."""
+    """The version up to which changes have been dropped."""
 
     @property
     def version(self) -> int:

@@ -130,7 +130,7 @@ def _json_text(value: str) -> str:
 
 
 def _annotation(policy: str, defaults: Sequence[Default]) -> Iterator[str]:
-    """CEL: lists of operations that add the defaults that were set to the annotation."""
+    """CEL: lists of operations that write the names of the defaults that were set into the annotation."""
     listed = " + ".join(f"(variables.set{i} ? [{text(_json_text(d.name))}] : [])" for i, d in enumerate(defaults))
     entry = f"{text(_json_text(policy) + ':[')} + ({listed}).join(',') + ']}}'"
     key = text(ANNOTATION)

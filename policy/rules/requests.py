@@ -160,7 +160,7 @@ class CelRequests:
         return f"([{running}] + {starting}).max()"
 
     def pod_requests(self, root: Root) -> Cel:
-        """A list of the requests of one pod, by template."""
+        """A list with an item for each template: the request of one of its pods."""
         init = f"(p.?initContainers.orValue([]) + {root.variable('agents')}[i])"
         amount = self._container_request(init)
         if is_pod_resource(self.limit.name):
@@ -178,7 +178,7 @@ class CelRequests:
         return f"({is_stated} ? {self._sum('[p]', self._request('c'))} : {of_containers})"
 
     def template_requests(self, root: Root) -> Cel:
-        """A list of the requests of all pods, by template."""
+        """A list with an item for each template: the request of all its pods."""
         return multiply_by_pods(root, self.requests)
 
     def number(self) -> CelNumbers:
@@ -228,7 +228,7 @@ class CelRequests:
 
 
 def multiply_by_pods(root: Root, variable: str) -> Cel:
-    """A list of the amounts of all pods, by template. `variable`: the name of the list of amounts of one pod."""
+    """A list with an item for each template: the amount of all its pods. `variable`: the list of amounts of one pod."""
     one_pod = f"{root.variable(variable)}[i]"
     product = f"double(n) * double({one_pod}) < double({LARGEST_NUMBER}) ? n * {one_pod} : {LARGEST_NUMBER}"
     return Cel(f"{root.variable('podCounts')}.transformList(i, n, {product})")

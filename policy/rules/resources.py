@@ -96,11 +96,11 @@ def claims_of_groups(judged: JudgedJobSet) -> Iterator[Path]:
             yield from (claims_path.at("resourceClaims", k) for k, _ in enumerate(claims or ()))
 
 
-_NAMES = (
+_RESOURCE_NAMES = (
     *container_fields("resources.requests{}", "resources.limits{}"),
     *pod_fields("resources.requests{}", "resources.limits{}", "overhead{}"),
 )
-_HOLDERS = (
+_CLAIM_HOLDERS = (
     *pod_fields(""),
     *job_fields("scheduling."),
     "spec.scheduling.replicatedJobs[].",
@@ -109,19 +109,20 @@ _HOLDERS = (
 CLAIMS = (
     *(
         f"{holder}resourceClaims[].{field}"
-        for holder in _HOLDERS
+        for holder in _CLAIM_HOLDERS
         for field in ("resourceClaimName", "resourceClaimTemplateName")
     ),
-    *_NAMES,
+    *_RESOURCE_NAMES,
 )
 """The fields by which pods and their groups claim devices."""
 _KINDS = ("requests", "limits")
 _NAME = below("", "string(r)")
 GROUPS = "{}.?spec.?scheduling.?replicatedJobs.orValue([])"
 """A template for the list of `spec.scheduling.replicatedJobs` in CEL."""
-OF_JOB = "j.?template.?spec.?scheduling.?resourceClaims.orValue([])"
-"""The claims that the pods of a Job of the ReplicatedJob `j` share, in CEL."""
-OF_CLASS = f"string(r).startsWith({text(DEVICE_CLASS)})"
+CLAIMS_OF_JOB = "j.?template.?spec.?scheduling.?resourceClaims.orValue([])"
+"""In CEL, the claims of the ReplicatedJob `j`. The pods of each of its Jobs share the Job's claims."""
+IS_DEVICE_CLASS = f"string(r).startsWith({text(DEVICE_CLASS)})"
+"""In CEL, whether the resource name `r` stands for a DeviceClass."""
 
 
 @by_findings
@@ -158,14 +159,14 @@ def compile_claims(root: Root, finding: Callable[[CelPath], Cel]) -> Cel:
         f".transformList(k, c, {claim})).flatten()"
     )
     at = template_path("i", ".template.spec.scheduling.resourceClaims", Index("k"))
-    findings = f"{OF_JOB}.transformList(k, c, {finding(at)})"
+    findings = f"{CLAIMS_OF_JOB}.transformList(k, c, {finding(at)})"
     of_groups = [Cel(f"{root.variable('jobs')}.transformList(i, j, {findings}).flatten()")]
     for field in ("", ".job"):
         at = cel_path("spec.scheduling.replicatedJobs", Index("i"), f"{field}.resourceClaims", Index("k"))
         holder = f"e{field.replace('.', '.?')}"
         findings = f"{holder}.?resourceClaims.orValue([]).transformList(k, c, {finding(at)})"
         of_groups.append(Cel(f"{GROUPS.format(root.name)}.transformList(i, e, {findings}).flatten()"))
-    return concat_lists(Cel(pod_fields), *_findings_by_resource(root, OF_CLASS, finding), *of_groups)
+    return concat_lists(Cel(pod_fields), *_findings_by_resource(root, IS_DEVICE_CLASS, finding), *of_groups)
 
 
 AllowedResourcesRule = Annotated[
@@ -176,7 +177,7 @@ AllowedResourcesRule = Annotated[
         (RESOURCE,),
         find_allowed_resources,
         compile_allowed_resources,
-        reads=_NAMES,
+        reads=_RESOURCE_NAMES,
         cautions=unknown_resources,
     ),
 ]

@@ -54,7 +54,7 @@ CEL_JOBS = "int(j.?replicas.orValue(1))"
 
 
 def _cel_jobs(root: Root) -> Cel:
-    """A list of the numbers of Jobs, by ReplicatedJob."""
+    """A list with an item for each ReplicatedJob: the number of its Jobs."""
     return Cel(f"{root.variable('jobs')}.map(j, {CEL_JOBS})")
 
 
@@ -69,12 +69,12 @@ def cel_parts(template: str, *more_lists: str) -> Cel:
 
 
 def cel_largest(numbers: Cel) -> str:
-    """CEL: the index of the ReplicatedJob with the largest number of a list by ReplicatedJob."""
+    """CEL: the index of the largest of `numbers`, which has an item for each ReplicatedJob."""
     return f"{numbers}.indexOf({numbers}.max())"
 
 
 def cel_replicas(numbers: Cel) -> CelPath:
-    """The path of `replicas` of the ReplicatedJob with the largest number of a list by ReplicatedJob."""
+    """The path of `replicas` of the ReplicatedJob with the largest number. `numbers`: one for each."""
     path = f"'spec.replicatedJobs[' + string({cel_largest(numbers)}) + '].replicas'"
     path_or_list = Cel(f"({numbers}.size() == 0 ? 'spec.replicatedJobs' : {path})")
     return path_or_list, path_or_list

@@ -74,7 +74,7 @@ def _refusal(toleration: JSON, entry: AllowedToleration | None) -> str:
 
 
 def list_taints(rule: Tolerations) -> str:
-    """The end of a message that lists the taints that may be tolerated."""
+    """The list of the taints that may be tolerated, for the end of a message."""
     return "allowed are: " + ", ".join(
         entry.key
         + (f"={'|'.join(entry.values)}" if entry.values is not None else "")

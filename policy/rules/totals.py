@@ -20,7 +20,7 @@ from policy.rules.requests import (
     multiply_by_pods,
     request_number,
 )
-from policy.rules.resources import CLAIMS, GROUPS, OF_CLASS, OF_JOB, unknown_resource
+from policy.rules.resources import CLAIMS, CLAIMS_OF_JOB, GROUPS, IS_DEVICE_CLASS, unknown_resource
 from policy.rules.sizes import CEL_JOBS, REPLICAS, cel_parts, cel_replicas, first_parts, largest_replicas
 from policy.sentences import invalid
 
@@ -156,7 +156,9 @@ _CREATED_ONLY = "filter(c, c.?resourceClaimName.orValue('') == '')"
 
 def _cel_claims(root: Root) -> Cel:
     """A list with an item for each template: the number of claims that are created for one of its pods."""
-    names_device_class = f"['requests', 'limits'].exists(f, c.?resources[?f].orValue({{}}).exists(r, {OF_CLASS}))"
+    names_device_class = (
+        f"['requests', 'limits'].exists(f, c.?resources[?f].orValue({{}}).exists(r, {IS_DEVICE_CLASS}))"
+    )
     by_class = f"{_ALL_CONTAINERS}.exists(c, {names_device_class})"
     return Cel(
         f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]).{_CREATED_ONLY}.size() + ({by_class} ? 1 : 0))"
@@ -174,14 +176,14 @@ def _claims_of_groups(root: Root) -> Cel:
     of_job = f"e.?job.?resourceClaims.orValue([]).{_CREATED_ONLY}.size() * {jobs}"
     groups = GROUPS.format(root.name)
     of_entries = f"{groups}.map(e, e.?resourceClaims.orValue([]).{_CREATED_ONLY}.size() + {of_job})"
-    return Cel(f"{of_entries} + {root.variable('jobs')}.map(j, {OF_JOB}.{_CREATED_ONLY}.size() * {CEL_JOBS})")
+    return Cel(f"{of_entries} + {root.variable('jobs')}.map(j, {CLAIMS_OF_JOB}.{_CREATED_ONLY}.size() * {CEL_JOBS})")
 
 
 def _named_claims(root: Root) -> Cel:
     """A list of the names of the existing claims that the set uses, without repetitions."""
     groups = GROUPS.format(root.name)
     lists = [f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]))"]
-    lists += [f"{root.variable('jobs')}.map(j, {OF_JOB})"]
+    lists += [f"{root.variable('jobs')}.map(j, {CLAIMS_OF_JOB})"]
     lists += [f"{groups}.map(e, e.?{field}resourceClaims.orValue([]))" for field in ("", "job.?")]
     names = f"({' + '.join(lists)}).flatten().map(c, string(c.?resourceClaimName.orValue('')))"
     return Cel(f"{names}.filter(n, n != '').distinct()")

@@ -120,7 +120,7 @@ def _warn_of_unreadable(ctx: Context, draft: StatusDraft, names_by_index: _JobNa
 
 
 def _wanted_names(ctx: Context, names: Collection[str]) -> _JobNames:
-    """Those of the names that the set wants for its own Jobs."""
+    """The part of `names` that the set wants for its own Jobs."""
     names_by_index: dict[str, dict[int, str]] = {}
     rjobs = {job_name_prefix(ctx.js.metadata.name, rjob.name): rjob for rjob in ctx.js.spec.replicated_jobs if names}
     for name in names:

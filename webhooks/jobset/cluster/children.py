@@ -142,7 +142,7 @@ def with_identity(js: JobSet, namespace: str) -> JobSet:
 
 
 def child_jobs(raw: JSON, js: JobSet, gates: FeatureGates, indices: Iterable[int]) -> list[ChildJob]:
-    """One child for each different template of the ReplicatedJobs that have Jobs and one of these indices."""
+    """One child for each different template of the ReplicatedJobs at these indices, without those that have no Jobs."""
     layout = layout_of(js)
     alike: dict[bytes, list[int]] = {}
     for index in indices:

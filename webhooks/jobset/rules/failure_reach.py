@@ -138,7 +138,7 @@ def _retries(entry: Entry, codes: OnExitCodes) -> bool:
 
 
 def _unreachable_rules(subject: Subject, rules: tuple[FailurePolicyRule, ...]) -> Iterator[FieldError]:
-    """Findings about rules after a rule that matches all failures that they match."""
+    """Findings about rules without effect: an earlier rule matches all failures that such a rule matches."""
     all_names = frozenset(subject.names)
     targets = [frozenset(rule.target_replicated_jobs) or all_names for rule in rules]
     for j, later in enumerate(rules):

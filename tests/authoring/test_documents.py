@@ -155,7 +155,7 @@ PLACES = [
 def test_places(text: str, path: tuple[str | int, ...], at: tuple[int, int], marked: str):
     document = read(text)[-1]
     found = locate(document, FieldError(FieldPath(path), ErrorType.INVALID))
-    assert ((found.line, found.column), found.text[found.column - 1 : found.end_column - 1]) == (at, marked)
+    assert ((found.line, found.column), found.line_text[found.column - 1 : found.end_column - 1]) == (at, marked)
 
 
 def test_the_last_of_two_values_counts_as_with_kubectl():

@@ -26,7 +26,7 @@ def test_every_fault_has_a_place_of_its_own(case: Case):
     paths = [finding.path for finding in (*case.errors, *case.warnings)]
     for path in paths or case.unknown:
         finding = reported[path]
-        assert finding.text[finding.column - 1 : finding.end_column - 1].strip()
+        assert finding.line_text[finding.column - 1 : finding.end_column - 1].strip()
         assert finding.line > 1, "somewhere in the object, not at its beginning"
 
 

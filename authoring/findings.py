@@ -60,7 +60,7 @@ class Finding:
         return self.error.rule.id if self.error.rule else "other"
 
     @property
-    def message(self) -> str:
+    def reader_text(self) -> str:
         """The text for readers: the path, the fault and the fix."""
         return self.error.reader_text
 

@@ -24,7 +24,7 @@ def _line(finding: Finding) -> str:
         "title": f"{finding.kind} {finding.jobset}: {finding.rule}",
     }
     location = ",".join(f"{key}={printable(str(value)).translate(_PROPERTY)}" for key, value in properties.items())
-    return f"::{LEVELS[finding.severity]} {location}::{_escape(finding.message)}"
+    return f"::{LEVELS[finding.severity]} {location}::{_escape(finding.reader_text)}"
 
 
 def _escape(text: str) -> str:

@@ -73,7 +73,7 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
         "ruleId": finding.rule,
         "ruleIndex": index,
         "level": finding.severity,
-        "message": {"text": finding.message},
+        "message": {"text": finding.reader_text},
         "locations": [location],
     }
 

@@ -23,7 +23,7 @@ def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, with_na
             location, severity = f"{_BOLD}{location}{_RESET}", f"{_COLORS[finding.severity]}{severity}{_RESET}"
         subject = f"{finding.kind} {finding.jobset}: " if finding.file in with_names and finding.jobset else ""
         rule = f" [{finding.rule}]" if can_be_ignored(finding.error) and finding.rule not in NOTES else ""
-        out.write(f"{location} {severity} {printable(subject + finding.message)}{rule}\n")
+        out.write(f"{location} {severity} {printable(subject + finding.reader_text)}{rule}\n")
         out.writelines(f"{line}\n" for line in _excerpt(finding, color=color))
 
 

@@ -339,7 +339,7 @@ async def test_a_namespace_of_the_files_adds_to_the_one_of_the_cluster(ask_serve
     files = [write(yaml.safe_dump_all([own, jobset(rjob(replicas=2))]))]
     options = Options(files, FeatureGates(), server=True, policies=[write(rules, "policy.yaml")])
     (found,) = (await check(options)).findings
-    assert "2 Jobs, and at most 1 allowed by label jobs of the namespace" in found.message
+    assert "2 Jobs, and at most 1 allowed by label jobs of the namespace" in found.reader_text
 
 
 async def test_defaults_of_local_policies_are_judged_and_not_sent_to_the_cluster(ask_server, write, tmp_path):

@@ -34,4 +34,4 @@ def test_every_fault_has_a_place_of_its_own(case: Case):
 def test_good_manifests_have_no_faults(case: Case):
     report = report_on(case)
     assert (report.jobsets, report.problems) == (1, [])
-    assert [finding.message for finding in report.findings if finding.severity == "error"] == []
+    assert [finding.reader_text for finding in report.findings if finding.severity == "error"] == []

@@ -79,7 +79,7 @@ class Case:
         return any(event.reason == "FeatureGateDisabled" and gate in event.note for event in self.recent_warnings)
 
     @property
-    def ends(self) -> list[SeenEvent]:
+    def disruptions(self) -> list[SeenEvent]:
         """Events about preempted, evicted or not ready pods, newest first, without cancelled evictions.
 
         Events that are older than the JobSet are left out: they are about pods of an earlier JobSet of this name.

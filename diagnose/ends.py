@@ -59,7 +59,7 @@ def disrupted_pods(case: Case, unexplained: frozenset[str]) -> list[Answer]:
     """Pods of unready Jobs that were preempted or evicted within the last hour: one finding for each reason."""
     events_by_words: dict[str, list[SeenEvent]] = {}
     pod_names: set[str] = set()
-    for event in case.ends:
+    for event in case.disruptions:
         since = seconds_since(event.last, case.facts.now)
         name = event.regarding.name
         indexed_job, non_indexed_job = name.rsplit("-", 2)[0], name.rsplit("-", 1)[0]

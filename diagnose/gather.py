@@ -102,7 +102,7 @@ class _Gatherer:
         refusals = (*facts.job_warnings, *(facts.warnings if survey.missing else ()))
         facts.quotas = await look_up.quotas(self._read, refusals)
         if failed_lately(js, facts.now) or survey.failed or _has_replacement(survey, facts.pods or ()):
-            facts.disruption_events = await look_up.ends(self._read, js)
+            facts.disruption_events = await look_up.disruption_events(self._read, js)
 
     async def _fill_about_waiting(self, survey: Survey) -> None:
         """Read the facts for a set with Jobs that are missing, or neither ready nor finished."""

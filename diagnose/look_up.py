@@ -45,7 +45,7 @@ from kube.resources import (
 from manifests.installed.webhook_switch import State, configuration_state
 from manifests.naming import MUTATING_CONFIGURATION
 
-ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
+DISRUPTION_REASONS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
 """Reasons of events about pods that were preempted or evicted, or whose node is not ready."""
 _BOUND = "spec.nodeName!="
 """Field selector of pods that are on a node."""
@@ -198,16 +198,16 @@ async def late_agents(read: Reader, js: JobSet, jobs: Container[str]) -> tuple[P
     return tuple(pod for attempt, pod in reports if attempt < awaited)
 
 
-async def ends(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
-    """Events with a reason of `ENDS` about pods of the set, newest first."""
-    end_events: list[SeenEvent] = []
+async def disruption_events(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
+    """Events with a reason of `DISRUPTION_REASONS` about pods of the set, newest first."""
+    disruptions: list[SeenEvent] = []
     with read.noting():  # a missing right is noted where the Warnings are read
-        for reason in ENDS:
+        for reason in DISRUPTION_REASONS:
             fields = f"regarding.kind=Pod,reason={reason}"
             events = read.some(EVENTS, SeenEvent, f"events {reason}", pages=4, field_selector=fields)
-            end_events += [event async for event in events if event.regarding.name.startswith(f"{js.metadata.name}-")]
-        end_events.sort(key=lambda event: event.last, reverse=True)
-        first, further = end_events[:MAX_EXAMPLES], end_events[MAX_EXAMPLES:]
+            disruptions += [event async for event in events if event.regarding.name.startswith(f"{js.metadata.name}-")]
+        disruptions.sort(key=lambda event: event.last, reverse=True)
+        first, further = disruptions[:MAX_EXAMPLES], disruptions[MAX_EXAMPLES:]
         return tuple([await _with_preemptor(read, event) for event in first] + further)
     return ()
 

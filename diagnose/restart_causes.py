@@ -178,7 +178,7 @@ def keeps_failing(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
 def _end_from_outside(case: Case, failed: FailedAttempt) -> str:
     """A clause on how the pod that failed the Job was preempted, evicted or deleted; empty if this is not known."""
     names = (failed.pod,) if failed.pod else ()
-    events = (event for event in case.ends if event.regarding.name.startswith(names or f"{failed.failed_job}-"))
+    events = (event for event in case.disruptions if event.regarding.name.startswith(names or f"{failed.failed_job}-"))
     ended = next((event for event in events if failed.failed_job), None)
     return (
         disruption_in_history(case.facts.jobset, failed)

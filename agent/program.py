@@ -189,7 +189,8 @@ class Agent:
     def _end_run(self, code: int, reason: str) -> int | None:
         """Handle the end or the hang of the worker. Returns the exit code if the agent ends with the worker.
 
-        If the worker failed and the settings ask for it, the agent reports the failure, to start the worker again.
+        If the worker failed and the settings ask for it, the agent stays and reports the failure. Then all workers
+        start again in the next attempt.
         """
         if self._watcher is None or not self._settings.restart_failed or code == 0 or not self._clear_worker():
             return self._finish(code)

@@ -61,7 +61,7 @@ class Layout:
 
     @cached_property
     def names_reading_node_count(self) -> frozenset[str]:
-        """Names of the ReplicatedJobs that may take part in a training with torchrun. Templates are read once."""
+        """Names of the ReplicatedJobs whose pods may read the number of nodes, as torchrun does. Read once."""
         return frozenset(jobs.replicated_job.name for jobs in self.ranges if may_read_node_count(jobs.replicated_job))
 
 

@@ -1,4 +1,4 @@
-"""Disrupted pods (drained, preempted, evicted or deleted) without events, and how not to count their failures. Pure.
+"""Finds pods that were drained, preempted, evicted or deleted, from the history alone, without events. Pure.
 
 A disrupted pod is often gone when its Job has failed. The history then has no pod, node or exit code.
 """

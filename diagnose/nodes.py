@@ -184,7 +184,7 @@ class Nodes:
         return sum(node.offers.get(resource, 0) for node in self._nodes if node.name in takers)
 
     def blocking_taints(self, spec: SeenSpec) -> dict[str, Taint]:
-        """Nodes that would take a pod of this spec while idle but for their taints: the first such taint by node."""
+        """The first taint by node, of the nodes that would take a pod of this spec while idle if they had no taints."""
         needs = spec.requests()
         return {
             node.name: taint
@@ -193,7 +193,7 @@ class Nodes:
         }
 
     def too_little(self, needs: Amounts) -> Finding | None:
-        """The finding about the first resource of which all nodes have less than the pods of a set request, if any."""
+        """A finding about a resource of which all nodes together have less than the pods of a set need together."""
         offered = sum_requests((node.offers, 1) for node in self._nodes)
         for name in exceeding_resources(needs, offered)[:1]:
             need = f"the pods of its JobSet need {format_amount(needs[name], name)} in all"
@@ -274,7 +274,7 @@ class Nodes:
         return Finding(Level.FAULT, "no-such-label", message, fix=fix)
 
     def _missing_value(self, key: str, wanted: Sequence[str]) -> Lack | None:
-        """The lack of a label with one of the `wanted` values, or any value if empty; None if a node has the label."""
+        """The lack if no node has the label with one of the `wanted` values, or with any value if `wanted` is empty."""
         values = sorted({node.labels[key] for node in self._nodes if key in node.labels})
         if not values:
             # Keys are similar only if the parts behind their prefixes are similar, too.

@@ -59,6 +59,7 @@ def _actions(policy: JobSetPolicy) -> Iterator[FieldError]:
 def _rules(policy: JobSetPolicy) -> Iterator[FieldError]:
     if policy.spec.defaults is None and not any(rules_in_force(policy)):
         yield NO_RULES.at(SPEC.at("rules"))
+    # The rules of the policy, applied to its own defaults.
     for refusal in refusals(policy, policy, Namespace()):
         yield OWN_RULE.at(SPEC.at("defaults", *refusal.default.location), rule=refusal.rule)
 

@@ -1,4 +1,4 @@
-"""Warns of pods that kube-scheduler finds no node for, in sets without groups, by one event with its message.
+"""Warns of pods of sets without gangs for which kube-scheduler finds no node. One event quotes its message.
 
 The manager watches no pods of such sets. So while Jobs of the set have pods that are not ready, one page of the pods
 without a node is listed, first after 30 s, then at doubled intervals up to 10 minutes.
@@ -43,7 +43,7 @@ class UnscheduledPods:
         self._record = record
 
     async def check(self, observed: Observed, reports: Reports) -> float | None:
-        """Check if a check is due. Returns the seconds until the next check; None if no pod waits. Never fails."""
+        """Make a check if one is due. Returns the seconds until the next check; None if no pod waits. Never fails."""
         js = observed.jobset
         if not _has_waiting_pods(js):
             reports.clear()

@@ -50,13 +50,13 @@ class PlacementWatches(InformerGroup):
         self._label_keys: tuple[str, ...] = COMMON_KEYS
         """Keys of node labels that are kept.
 
-        Remembered: 16 at most, until another key is wanted, and no bound leader uses a key or its namespaces use more
-        keys. Without it the nodes are listed again.
+        Remembered: `COMMON_KEYS`, and at most 16 others. A new key replaces a key that no bound leader uses, or a key
+        whose namespaces use more keys. Without the memory the nodes are listed again.
         """
         self._new_key = asyncio.Event()
         self._begin_event = asyncio.Event()
         self._users: dict[str, Counter[str]] = {}
-        """By key of the topology label, how many bound leaders that are placed by it each namespace has."""
+        """For each topology key, the number of bound leaders that are placed by this key, by namespace."""
         self.leaders: Informer[Leader] = Informer(
             client,
             PODS,
@@ -144,7 +144,7 @@ class PlacementWatches(InformerGroup):
             shares = Counter(namespace for key in used_keys for namespace in self._users.get(key, ()))
 
             def share(key: str) -> float:
-                """The smallest share of a namespace that uses the key."""
+                """Of the namespaces that use the key, the smallest number of keys that one of them uses."""
                 return min((shares[namespace] for namespace in self._users.get(key, ())), default=inf)
 
             largest = max(used_keys, key=share)

@@ -29,7 +29,7 @@ _GO_INTEGER = re.compile(rf"[+-]?[0-9]{{1,{_DIGITS}}}", re.ASCII)
 
 
 class Child(msgspec.Struct, frozen=True):
-    """A child Job with the indexes of its labels.
+    """A child Job, and the indexes that its labels give.
 
     `gone`: the Job was deleted after it had finished or was bound to fail.
     """
@@ -95,7 +95,7 @@ def tally_of(child: Child) -> Tally:
 
 
 def tally(children: Iterable[Child]) -> Mapping[str, Tally]:
-    """The counts of these Jobs by ReplicatedJob."""
+    """The counts of these Jobs by ReplicatedJob. Most Jobs of one have equal counts, so these are added only once."""
     equal_tallies: dict[tuple[str, Tally], int] = {}
     for child in children:
         key = child.replicated_job, tally_of(child)

@@ -5,8 +5,8 @@ shows in the latencies. Without a rate (a closed loop), each connection sends it
 answered.
 
 `python -m dev.bench.load_generator` reads the load from standard input and prints a report. It has to be cheap, since
-it shares two cores with the server. So it builds requests before the start, and reads of an answer only the end, and
-whether the object is allowed.
+it shares two cores with the server. So it builds requests before the start, and of an answer it only finds where
+the answer ends and whether the object is allowed.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class _Connection(asyncio.Protocol):
         self._closed = False
         self._transport: asyncio.Transport
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # TLS can be written to
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # asyncio passes one that can write
         self._transport = transport
         self._run.serve(self)
 
@@ -226,7 +226,7 @@ async def _generate(order: JSON) -> JSON:
     cpu_before = time.process_time()
     run = _Run(requests, load)
     for _ in range(load.connections):
-        # The socket is made here, since uvloop does not set the option on its sockets.
+        # The socket is made here, since uvloop does not set TCP_NODELAY on its own sockets.
         address = "127.0.0.1", order["port"]
         connection_socket = await asyncio.to_thread(socket.create_connection, address, LAST_ANSWERS_TIMEOUT)
         connection_socket.setblocking(False)

@@ -34,7 +34,8 @@ class Conditions:
     """The state of the connection. `delay` and `behind` are in seconds, `refused` is a share of requests.
 
     `behind`: events of watches, and the lists at their start, arrive that much later. Other reads are answered at once,
-    as an API server whose cache is behind answers them from etcd. `held`: nothing passes in either direction.
+    as an API server whose cache is behind answers them from etcd. `expired`: new
+    watches are refused with 410. `held`: nothing passes in either direction.
     """
 
     delay: float = 0.0

@@ -26,7 +26,7 @@ async def read_certificates(client: Client, namespace: str, secret: str) -> Foun
     stored_secret = await _get(client, SECRETS, secret, namespace)
     configurations = {(kind.kind, name): await _get(client, kind, name) for kind, name in CONFIGURATIONS}
     for kind, name in _OF_POLICIES:
-        with contextlib.suppress(Forbidden):  # most installations have no such configuration
+        with contextlib.suppress(Forbidden):  # few installations have these, so the caller may lack the right
             if stored := await _get(client, kind, name):
                 configurations[kind.kind, name] = stored
     return FoundObjects(

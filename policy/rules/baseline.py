@@ -20,7 +20,7 @@ FORBIDDEN = sentence("forbid", ErrorType.FORBIDDEN, "{what} is not allowed", "{f
 
 
 APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
-"""Prefix of the annotations from which the API server reads the profile of a container without the field."""
+"""Prefix of the annotations from which the API server reads the profile of a container without a field for it."""
 APP_ARMOR_HARMLESS = ("", "runtime/default")
 """Harmless values of these annotations, beside values that begin with `APP_ARMOR_LOCAL`."""
 APP_ARMOR_LOCAL = "localhost/"
@@ -103,7 +103,7 @@ def compile_forbid(rule: tuple[str, ...], say: Say, root: Root) -> Cel:
 
 
 def _compile_field(field: Field, use: Use, root: Root, say: Say) -> Cel:
-    """An expression for the findings about harmful values of a field, which may be in the items `v` of a list."""
+    """An expression for findings about harmful values of a field. In CEL, `v` is an item of a list with the field."""
     items, holder, holder_path = _HOLDERS[field.holder]
     if ITEM not in field.parts:
         value = f"{holder}{_optional_members(field.parts)}"
@@ -144,7 +144,10 @@ _HOLDERS: Mapping[Holder, tuple[Callable[[Root], Cel], str, tuple[str | Cel | In
     Holder.CONTAINER: (lambda root: root.variable("containers"), "x.c", (".", Cel("string(x.f)"), Index("x.k"))),
     Holder.VOLUME: (lambda root: root.variable("volumes"), "x.v", (".volumes", Index("x.k"))),
 }
-"""For each kind of holder: the list of items, the CEL of the holder in an item `x`, and the holder's path."""
+"""For each kind of holder: the list of items, the CEL of the holder in an item `x`, and the holder's path.
+
+Of an item, `x.f` is the field with the list of containers, and `x.k` is the index in the list.
+"""
 
 
 def _compile_use(name: str, root: Root, say: Say) -> Cel:

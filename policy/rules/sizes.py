@@ -74,7 +74,7 @@ def cel_largest(numbers: Cel) -> str:
 
 
 def cel_replicas(numbers: Cel) -> CelPath:
-    """The path of `replicas` of the ReplicatedJob with the largest number. `numbers`: one for each."""
+    """The path of `replicas` of the ReplicatedJob with the largest of `numbers`, or of the list if that is empty."""
     path = f"'spec.replicatedJobs[' + string({cel_largest(numbers)}) + '].replicas'"
     path_or_list = Cel(f"({numbers}.size() == 0 ? 'spec.replicatedJobs' : {path})")
     return path_or_list, path_or_list

@@ -237,7 +237,7 @@ def compare(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldErro
 
 
 def _near(wanted: Expectation, findings: Mapping[int, Finding], path: Path) -> tuple[FieldError, set[int]] | None:
-    """The failure that findings meet an expectation but for its text or path, and the keys of these findings."""
+    """The failure that findings meet all of an expectation except its message or path, and the keys of the findings."""
     if wanted.action == PASS:
         return None
     for rule, member in ((OTHER_MESSAGE, "message"), (OTHER_PATH, "path")):

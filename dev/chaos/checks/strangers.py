@@ -25,7 +25,7 @@ WEBHOOK_TIMEOUT = 10.0
 """Seconds that an API server waits for an answer."""
 
 TIMES_SLOWER = 4.0
-"""With a neighbour, the 99th percentile of reviews may be this many times the percentile without a neighbour."""
+"""While strangers send requests, the 99th percentile of reviews may be this many times that without strangers."""
 
 MAX_LINES = 200.0
 """Largest number of log lines of a replica in a second, as an average over `LOG_WINDOW`."""
@@ -78,7 +78,7 @@ def check_liveness(answers: Iterable[Answer], expected: Expected) -> tuple[dict[
 
 
 def allowed_seconds(answers: Iterable[Answer], expected: Expected, windows_alone: Sequence[Window]) -> float:
-    """The limit of the 99th percentile of reviews: a second, or `TIMES_SLOWER` times that in `windows_alone`.
+    """The limit of the 99th percentile of reviews: a second, or `TIMES_SLOWER` times the one in `windows_alone`.
 
     On a machine with few cores, three replicas, the control plane, the load and the neighbour compete, and on a shared
     machine a review takes a second even without a neighbour. So only the ratio shows the effect of strangers.
@@ -115,7 +115,7 @@ def check_reviews(
 
 
 def _expected_answers(answers: Iterable[Answer], kind: str, expected: Expected) -> dict[str, list[Answer]]:
-    """The answers of each replica in order of time, without answers during which the replica was not always up."""
+    """The answers of each replica in order of time, of those during which the replica was up from begin to end."""
     answers_by_replica = defaultdict(list)
     for answer in sorted(answers, key=lambda answer: answer.at):
         if answer.kind == kind and is_within(expected[answer.replica], answer.at, answer.end):

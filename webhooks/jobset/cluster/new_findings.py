@@ -1,4 +1,4 @@
-"""Drops findings of the cluster about a JobSet that follow from errors of the object alone. Pure."""
+"""Drops findings of the cluster that only follow from errors of the JobSet that are reported already. Pure."""
 
 from collections.abc import Iterable
 

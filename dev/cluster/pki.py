@@ -70,7 +70,7 @@ def new_authority(name: str) -> Pair:
 
 
 def issue_serving(authority: Pair, name: str) -> Pair:
-    """A pair for a server on this machine, which is also valid for a client."""
+    """A pair for a server on this machine."""
     return _issue_pair(authority, [x509.NameAttribute(NameOID.COMMON_NAME, name)], SERVING_HOSTS)
 
 
@@ -115,7 +115,7 @@ def kubeconfig(cluster: str, server: str, authority: bytes, client: Pair) -> str
 
 
 def _issue_pair(authority: Pair, subject: list[x509.NameAttribute[str]], hosts: Sequence[str] = ()) -> Pair:
-    """A pair for a client. With `hosts`, it is also for a server."""
+    """A pair for a server at these hosts. Without hosts, a pair for a client."""
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     issuer_key = serialization.load_pem_private_key(authority.key, None)
     if not isinstance(issuer_key, _Key):
@@ -123,11 +123,11 @@ def _issue_pair(authority: Pair, subject: list[x509.NameAttribute[str]], hosts: 
             "the key of the cluster's certificate authority is of another kind: run `down` and `up` again"
         )
     key = _new_key()
-    usages = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if hosts else [])]
+    usage = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
     issuer_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     builder = (
         _certificate_builder(x509.Name(subject), issuer.subject, key, authority=False)
-        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         .add_extension(issuer_id, critical=False)
     )
     if hosts:

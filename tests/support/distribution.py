@@ -8,7 +8,7 @@ Those of a file in `APART` take long and share nothing: each runs wherever there
 """
 
 from collections.abc import Iterable
-from functools import cache, cached_property
+from functools import cache
 
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
@@ -82,12 +82,5 @@ class Scheduling(LoadScopeScheduling):
         return group_of(nodeid)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        scope = next_group(self.workqueue, self.nodes.index(node))
-        tests = self.workqueue.pop(scope)
-        self.assigned_work.setdefault(node, {})[scope] = tests
-        node.send_runtest_some([self._numbers[test] for test, is_complete in tests.items() if not is_complete])
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        """The number of each test, the same in all processes. The base class searches the list for each test."""
-        return {test: number for number, test in enumerate(self.collection or ())}
+        self.workqueue.move_to_end(next_group(self.workqueue, self.nodes.index(node)), last=False)
+        super()._assign_work_unit(node)

@@ -106,7 +106,7 @@ async def start_on_no_node(world: PlayedCluster, seen: Snapshot) -> None:
 
 async def start_alone_on_no_node(world: PlayedCluster, seen: Snapshot) -> None:
     """As `start_on_no_node`, and the Jobs that come in place of the first one are ready only with a pod that runs."""
-    world.make_wait_for_pods(FIRST)
+    world.make_wait_for_pod(FIRST)
     await start_on_no_node(world, seen)
 
 

@@ -39,6 +39,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 GROUPS = (WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS)
 KINDS = (JOBSETS, JOBS, SERVICES, PERSISTENT_VOLUME_CLAIMS, PODS, *GROUPS)
+SEEN = (*KINDS, NODES)
 VOLATILE = frozenset(
     {
         "creationTimestamp",
@@ -128,6 +129,9 @@ class TrackingTransport:
 
     def wrote(self, plural: str, version: int) -> None:
         """Something was written; 0 is for a version that is not known, as when the object is gone."""
+        assert any(kind.plural == plural for kind in SEEN), (
+            f"{plural!r}: no step waits until the controller has seen it"
+        )
         known = self._due.get(plural, version)
         self._due[plural] = max(known, version) if known and version else 0
 
@@ -149,16 +153,16 @@ class PlayedCluster:
         self._transport = transport
         self._client = Client(transport)
         self._together: set[tuple[str, str]] = set()
-        self._starting: set[str] = set()
-        self._objects: dict[str, list[Object]] = {kind.plural: [] for kind in (*KINDS, NODES)}
+        self._waiting_for_pods: set[str] = set()
+        self._objects: dict[str, list[Object]] = {kind.plural: [] for kind in SEEN}
 
     def at_once(self, resource: Resource, *names: str) -> None:
         """The next changes of these objects are seen together: watches report the first only with the last."""
         self._together = {(resource.plural, name) for name in names}
 
-    def make_wait_for_pods(self, *jobs: str) -> None:
-        """From now on Jobs of these names are ready only once they have a pod that runs; all others need no pods."""
-        self._starting.update(jobs)
+    def make_wait_for_pod(self, job: str) -> None:
+        """From now on Jobs of this name are ready only once they have a pod that runs. Other Jobs need no pods."""
+        self._waiting_for_pods.add(job)
 
     def withholds(self, plural: str, obj: Object) -> bool:
         """Whether a watch has to wait with this object, the last it received, for others."""
@@ -166,16 +170,14 @@ class PlayedCluster:
         return any(waiting == plural for waiting, _ in self._together)
 
     async def look(self) -> Snapshot:
-        due = [(kind, options) for kind in (*KINDS, NODES) if (options := self._transport.due(kind.plural)) is not None]
+        due = [(kind, options) for kind in SEEN if (options := self._transport.due(kind.plural)) is not None]
         if due:  # most looks find nothing new, and there are hundreds a second
             await asyncio.gather(*(self._list(kind, options) for kind, options in due))
         return Snapshot(dict(self._objects))
 
     async def _list(self, kind: Resource, options: ListOptions) -> None:
-        if kind == NODES:
-            options["field_selector"] = f"metadata.name={self.node}"
-        namespace = "" if kind == NODES else self.namespace
-        page = await self._client.list(kind, namespace=namespace, limit=0, **options)
+        scope = {"field_selector": f"metadata.name={self.node}"} if kind == NODES else {"namespace": self.namespace}
+        page = await self._client.list(kind, limit=0, **scope, **options)
         self._objects[kind.plural] = sorted(page.items or [], key=lambda obj: obj["metadata"]["name"])
 
     def move(self, seen: Snapshot) -> Move | None:
@@ -226,8 +228,8 @@ class PlayedCluster:
         running = {ref["uid"] for pod in seen.of(PODS) if pod["status"]["phase"] == "Running" for ref in _owners(pod)}
         for job in seen.of(JOBS):
             status, uid = job_status.next_status(job, NOW), job["metadata"]["uid"]
-            starts = _name(job) in self._starting and uid not in running
-            if status is not None and status.get("ready", 0) and (starts or uid in pend):
+            has_no_pod = _name(job) in self._waiting_for_pods and uid not in running
+            if status is not None and status.get("ready", 0) and (has_no_pod or uid in pend):
                 continue
             if status is not None and "deletionTimestamp" not in job["metadata"]:
                 return lambda name=job["metadata"]["name"], status=status: self.patch(

@@ -78,7 +78,7 @@ class JobSetWatcher:
             except ApiError as error:
                 if self._new_failure:
                     continue
-                wait = max(_jittered(self._pause), min(error.pause, LONGEST_PAUSE))
+                wait = max(_random_pause(self._pause), min(error.pause, LONGEST_PAUSE))
                 say(f"{error}; trying again in {wait:.1f} s")
                 self._sleep(wait)
                 self._pause = min(self._pause * 2, LONGEST_PAUSE)
@@ -118,7 +118,7 @@ class JobSetWatcher:
             if due_action is not Action.WAIT:
                 return due_action
         if not has_events:  # no tight loop if a server ends watches at once
-            self._sleep(_jittered(FIRST_PAUSE))
+            self._sleep(_random_pause(FIRST_PAUSE))
         return Action.WAIT
 
     def _act_on(self, jobset: JSON | None) -> Action:
@@ -153,5 +153,5 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def _jittered(seconds: float) -> float:
+def _random_pause(seconds: float) -> float:
     return random.uniform(seconds / 2, seconds)  # noqa: S311 - keeps agents apart, protects nothing

@@ -1,4 +1,4 @@
-"""Causes about failed pods of Jobs that go on: the Job controller creates another pod, after a back-off. Pure."""
+"""Causes about failed pods of Jobs that continue. The Job controller creates another pod after a back-off. Pure."""
 
 from collections.abc import Iterator
 

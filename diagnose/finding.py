@@ -20,7 +20,7 @@ class Level(enum.Enum):
     WAITS = "waits"
     """The set waits for something that is expected to happen."""
     FAULT = "fault"
-    """The set does not go on until a user corrects the fault."""
+    """The set does not continue until a user corrects the fault."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ def _why_unscheduled(child: Child, pod: SeenPod, problem: Finding | None, messag
 
 
 @about_jobs
-def nobody_schedules(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+def pods_without_scheduler(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods without a message of their scheduler, which does not run or does not exist."""
     for child, pods in case.pods_where(unexplained, lambda pod: pod.is_unhandled):
         scheduler, created = unknown_scheduler(pods[0]), pods[0].metadata.creation_timestamp or ""

@@ -68,7 +68,7 @@ CAUSES: tuple[Cause, ...] = (
     pod_causes.followers_wait,
     pod_causes.unscheduled_pods,
     device_claims.without_device_claim,
-    pod_causes.nobody_schedules,
+    pod_causes.pods_without_scheduler,
     pod_causes.failing_containers,
     pod_causes.unready_jobs,
     restart_causes.late_agents,

@@ -1,4 +1,4 @@
-"""Causes about restarts: a restart that goes on, a set or Jobs that keep failing, the last recovery. Pure."""
+"""Causes about restarts. They find restarts that are under way, repeated failures, and the last recovery. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

@@ -38,7 +38,7 @@ SERIES_IDLE = 360.0
 """A series ends this many seconds after its last occurrence."""
 
 SERIES_FLUSH = 1800.0
-"""Seconds between writes of a series that goes on."""
+"""Seconds between writes of a series that continues."""
 
 SWEEP_PERIOD = 30.0
 """Seconds between checks for series to write or end."""

@@ -66,7 +66,7 @@ def exception_faults(
 def exception_warnings(
     exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace | None, now: datetime
 ) -> list[FieldError]:
-    """Warnings that an exception does not count, or not for its whole time, for commands that go on nevertheless.
+    """Warnings that an exception does not count, or not for its whole time, for commands that continue nevertheless.
 
     `namespace`: None if its labels are not known.
     """

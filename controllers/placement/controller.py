@@ -48,7 +48,7 @@ RELABEL_PAUSE = 5.0
 """Seconds from a node's last change of domain to the check for misplaced pods. A whole rack is renamed node by node."""
 
 LONGEST_RELABEL = 30.0
-"""Seconds from the first change of domain until that check is due even if nodes go on changing their domains."""
+"""Seconds from the first change of domain until that check is due even if nodes keep changing their domains."""
 
 LAST_CHECK = 150.0
 """Seconds until the last check of a Job that has lost its leader. By then, a replica with a dead watch has noticed the

@@ -52,7 +52,7 @@ def needs_pods(ctx: Context, child: Child) -> bool:
 def count_failures(ctx: Context, draft: StatusDraft, failed_jobs: Iterable[Child]) -> None:
     """Count the nodes that caused the failures of these Jobs, with an event for each node that is avoided from now on.
 
-    The Jobs are those that the plan decides about. A Job whose workers start again in its pods is one, but goes on.
+    The plan has decided about these Jobs. They include Jobs that continue, with workers that start again in their pods.
     """
     policy = avoid_policy(ctx)
     if policy is None or draft.status.terminal_state:

@@ -1,7 +1,7 @@
 """`make demo REAL=1`: a training with programs that run, on nodes with a kubelet, and a manager from its own image.
 
-A rank is killed, and the training goes on from its checkpoint; a rank hangs, and the watchdog ends it, with its stacks
-in the log. The set is dev/hack/real_demo.yaml.
+A rank is killed, and the training continues from its checkpoint. A rank hangs, and the watchdog ends it and logs its
+stacks. The set is dev/hack/real_demo.yaml.
 """
 
 import re

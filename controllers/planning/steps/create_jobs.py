@@ -116,7 +116,7 @@ def _warn_of_unreadable(ctx: Context, draft: StatusDraft, names_by_index: _JobNa
     names = sorted(name for names in names_by_index.values() for name in names.values())
     jobs = [f"job {name!r} exists and cannot be read: {ctx.observed.unreadable[name]}" for name in names]
     if jobs:
-        draft.warn("UnreadableJob", list_some(jobs, "correct it or delete it, the manager goes on then", ctx.limits))
+        draft.warn("UnreadableJob", list_some(jobs, "correct it or delete it, and the manager continues", ctx.limits))
 
 
 def _wanted_names(ctx: Context, names: Collection[str]) -> _JobNames:

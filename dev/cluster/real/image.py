@@ -43,7 +43,7 @@ class Image:
 def write_tar(root: Path, file: IO[bytes], epoch: int) -> None:
     """Write the files of `root` in the order of paths, owned by root, with the time `epoch` (seconds since 1970)."""
 
-    def normalized(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    def normalize_member(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.uid = member.gid = 0
         member.uname = member.gname = ""
         member.mtime = epoch
@@ -51,7 +51,7 @@ def write_tar(root: Path, file: IO[bytes], epoch: int) -> None:
 
     with tarfile.open(fileobj=file, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(root.rglob("*")):
-            archive.add(path, path.relative_to(root).as_posix(), recursive=False, filter=normalized)
+            archive.add(path, path.relative_to(root).as_posix(), recursive=False, filter=normalize_member)
 
 
 class _HashingWriter(io.RawIOBase):

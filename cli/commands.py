@@ -41,8 +41,8 @@ class Parser(argparse.ArgumentParser):
 
         flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
         flags_written = (word.partition("=")[0] for word in unknown if word.startswith("--"))
-        close = [flag for flag in (nearest(word, flags) for word in flags_written) if flag]
-        return f"; did you mean {' and '.join(close)}?" if close else ""
+        similar_flags = [flag for flag in (nearest(word, flags) for word in flags_written) if flag]
+        return f"; did you mean {' and '.join(similar_flags)}?" if similar_flags else ""
 
     def error(self, message: str) -> NoReturn:
         """End the process with exit code 2. The message about a wrong choice suggests a similar choice."""

@@ -86,7 +86,7 @@ def jobset_names(parsed_args: argparse.Namespace, **_: object) -> Sequence[str]:
     async def names() -> list[str]:
         target = {name: getattr(parsed_args, name) or "" for name in ("kubeconfig", "context", "namespace")}
         async with asyncio.timeout(NAMES_TIMEOUT), session.connect(**target) as connection:
-            return await session.names(connection)
+            return await session.jobset_names(connection)
 
     try:
         return asyncio.run(names())

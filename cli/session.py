@@ -1,4 +1,4 @@
-"""Functions of all commands that use a cluster: checks of names, the connection, and error messages."""
+"""Checks of names, the connection, and error messages of all commands that use a cluster."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ from kube.options import COMMAND_TIMEOUT, METADATA_LIST
 from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
 
-SILENCE = 5.0
+SILENCE_SECONDS = 5.0
 """Seconds after which the user is told that the API server does not answer."""
 DONE, FAILED, NOT_DONE = 0, 1, 2
 """Exit codes: done; not possible, with the reason in a message; wrong usage, or no answer of the cluster."""
@@ -49,8 +49,8 @@ class NoRightError(KubeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
-    """Flags for cluster and namespace. Empty texts mean the default kubeconfig, the current context, its namespace."""
+class ClusterFlags:
+    """Flags for cluster and namespace. Empty texts: the default kubeconfig, the current context, its namespace."""
 
     kubeconfig: str = ""
     context: str = ""
@@ -58,7 +58,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedJobSet(Where):
+class NamedJobSet(ClusterFlags):
     """Flags for cluster and namespace, and the name of a JobSet."""
 
     name: str
@@ -89,7 +89,7 @@ def check_name(name: str) -> str:
 
 @contextlib.asynccontextmanager
 async def connect(*, kubeconfig: str = "", context: str = "", namespace: str = "") -> AsyncIterator[Session]:
-    """Connect with the user's credentials, for the length of the block. Empty arguments mean the same as in `Where`.
+    """Connect with the user's credentials, for the length of the block. For empty arguments, see `ClusterFlags`.
 
     Raises `KubeError`, whose text names the kubeconfig if its credentials or its server are wrong.
     """
@@ -98,38 +98,40 @@ async def connect(*, kubeconfig: str = "", context: str = "", namespace: str = "
     credentials = await load(kubeconfig or None, context or None)
     has_answered = _AnswerState()
     transport = HttpTransport(credentials, user_agent=user_agent(), metrics=has_answered)
-    waiting = asyncio.create_task(_say_if_silent(has_answered, credentials.server))
+    silence_warning = asyncio.create_task(_say_if_silent(has_answered, credentials.server))
     try:
         yield Session(Client(transport), namespace or credentials.namespace or "default")
     except (Unauthorized, BadRequest, TransportError) as error:
-        raise KubeError(explain_error(error, kubeconfig, context) + _hint(error, credentials.server)) from error
+        raise KubeError(
+            explain_error(error, kubeconfig, context) + _local_cluster_hint(error, credentials.server)
+        ) from error
     finally:
-        waiting.cancel()
+        silence_warning.cancel()
         await transport.close()
 
 
-def connect_to(target: Where) -> contextlib.AbstractAsyncContextManager[Session]:
+def connect_to(flags: ClusterFlags) -> contextlib.AbstractAsyncContextManager[Session]:
     """Connect to the cluster of the flags."""
-    return connect(kubeconfig=target.kubeconfig, context=target.context, namespace=target.namespace)
+    return connect(kubeconfig=flags.kubeconfig, context=flags.context, namespace=flags.namespace)
 
 
 async def get_jobset(session: Session, name: str) -> JobSet:
     """The JobSet of this name. Raises `NoJobSetError`."""
     namespace = session.namespace
-    async with naming(session, name):
+    async with explain_missing_jobset(session, name):
         return await session.client.get(JOBSETS, name, namespace=namespace, type=JobSet, timeout=COMMAND_TIMEOUT)
 
 
 @contextlib.asynccontextmanager
 async def open_jobset(named: NamedJobSet) -> AsyncIterator[tuple[Session, JobSet]]:
-    """Connect, and read the JobSet. If it is deleted during the block, this is a `NoJobSetError`, too."""
+    """Connect, and read the JobSet. Raises `NoJobSetError`, also if the JobSet is deleted during the block."""
     name = jobset_name(named.name)
-    async with connect_to(named) as connection, naming(connection, name):
+    async with connect_to(named) as connection, explain_missing_jobset(connection, name):
         yield connection, await get_jobset(connection, name)
 
 
-def _hint(error: KubeError, server: str) -> str:
-    """The end of a message if the server is on this machine and may be a local cluster that has ended; else empty."""
+def _local_cluster_hint(error: KubeError, server: str) -> str:
+    """The end of a message about a server on this machine, which may be a stopped local cluster; else empty."""
     is_local = isinstance(error, TransportError) and not error.sent and is_loopback(urlsplit(server).hostname or "")
     return (
         "; if it is a local cluster of this program, jobset cluster status says whether it still runs"
@@ -139,27 +141,27 @@ def _hint(error: KubeError, server: str) -> str:
 
 
 class _AnswerState(asyncio.Event):
-    """An event that the first answer of the API server or the first failed request sets."""
+    """An event that is set by the first answer of the API server, or by the first failed request."""
 
     def on_request(self, code: str, method: str, host: str) -> None:  # noqa: ARG002 - see RequestMetrics
         self.set()
 
 
 async def _say_if_silent(has_answered: asyncio.Event, server: str) -> None:
-    """Tell the user after `SILENCE` that the command waits for the API server."""
+    """Tell the user after `SILENCE_SECONDS` that the command waits for the API server."""
     try:
-        async with asyncio.timeout(SILENCE):
+        async with asyncio.timeout(SILENCE_SECONDS):
             await has_answered.wait()
     except TimeoutError:
-        sys.stderr.write(f"jobset: {server} has not answered for {SILENCE:g} s: waiting\n")
+        sys.stderr.write(f"jobset: {server} has not answered for {SILENCE_SECONDS:g} s: waiting\n")
 
 
-async def names(session: Session) -> list[str]:
+async def jobset_names(session: Session) -> list[str]:
     """The names of at most `MAX_CANDIDATES` JobSets of the namespace."""
-    return [js.metadata.name for js in await _names(session.client, namespace=session.namespace)]
+    return [js.metadata.name for js in await _list_jobsets(session.client, namespace=session.namespace)]
 
 
-async def no_namespace(client: Client, namespace: str) -> str:
+async def missing_namespace_message(client: Client, namespace: str) -> str:
     """A message if the namespace does not exist, with a similar name; empty if it exists or this is not known."""
     try:
         await client.get(NAMESPACES, namespace, type=OwnedObject, timeout=COMMAND_TIMEOUT)
@@ -175,19 +177,19 @@ async def no_namespace(client: Client, namespace: str) -> str:
         )
     except (KubeError, TimeoutError):
         return text
-    close = nearest(namespace, [item.metadata.name for item in page.items or ()])
-    return f"{text}; did you mean {quote(close)}?" if close else text
+    similar_name = nearest(namespace, [item.metadata.name for item in page.items or ()])
+    return f"{text}; did you mean {quote(similar_name)}?" if similar_name else text
 
 
 @contextlib.asynccontextmanager
-async def naming(session: Session, name: str) -> AsyncIterator[None]:
-    """Raise `NoJobSetError` for an answer 404 about the JobSet in the block."""
+async def explain_missing_jobset(session: Session, name: str) -> AsyncIterator[None]:
+    """Raise `NoJobSetError` if the block raises `NotFound`, unless the API server does not serve the path."""
     try:
         yield
     except NotFound as error:
         if not error.details.kind:
             raise
-        raise NoJobSetError(await _not_found(session.client, session.namespace, name)) from error
+        raise NoJobSetError(await _missing_jobset_message(session.client, session.namespace, name)) from error
 
 
 def run(
@@ -195,12 +197,12 @@ def run(
     work: Callable[[], Coroutine[Any, Any, int]],
     err: TextIO,
     *,
-    right: str = "get",
+    verbs: str = "get",
     everywhere: bool = False,
 ) -> int:
     """Run a command, and write its error to `err` in one line. Returns the exit code.
 
-    - `right`: the verbs on JobSets that the command needs; empty if it needs rights on other resources.
+    - `verbs`: the verbs on JobSets that the command needs; empty if it needs rights on other resources.
     - `everywhere`: whether the command reads all namespaces, so that its error may suggest a single namespace.
     """
     try:
@@ -208,47 +210,47 @@ def run(
     except (NoJobSetError, RefusedError, NeverError) as error:
         code, text = FAILED, str(error)
     except (UsageError, KubeError, TimeoutError) as error:
-        code, text = NOT_DONE, _reason(error, right, everywhere=everywhere)
+        code, text = NOT_DONE, _error_message(error, verbs, everywhere=everywhere)
     write_messages(command, [text], err)
     return code
 
 
-async def _not_found(client: Client, namespace: str, name: str) -> str:
+async def _missing_jobset_message(client: Client, namespace: str, name: str) -> str:
     """The message about a JobSet that does not exist, with a similar name."""
     text = f"there is no JobSet {name} in namespace {namespace}"
     try:
-        names_here = await names(Session(client, namespace))
-        elsewhere = await _names(client, field_selector=f"metadata.name={name}")
+        names_here = await jobset_names(Session(client, namespace))
+        elsewhere = await _list_jobsets(client, field_selector=f"metadata.name={name}")
     except (KubeError, TimeoutError):
         return text
     if elsewhere:
         return f"{text}, but in {elsewhere[0].metadata.namespace}: use -n {elsewhere[0].metadata.namespace}"
-    if not names_here and (missing := await no_namespace(client, namespace)):
-        return missing
+    if not names_here and (namespace_message := await missing_namespace_message(client, namespace)):
+        return namespace_message
     suggestion = did_you_mean(name, names_here)
     if suggestion:
         return f"{text}; {suggestion}"
     return f"{text}: there is none at all"
 
 
-async def _names(client: Client, **options: str) -> Sequence[OwnedObject]:
+async def _list_jobsets(client: Client, **options: str) -> Sequence[OwnedObject]:
     page = await client.list(
         JOBSETS, type=OwnedObject, accept=METADATA_LIST, limit=MAX_CANDIDATES, timeout=COMMAND_TIMEOUT, **options
     )
     return page.items or ()
 
 
-def _reason(error: Exception, right: str, *, everywhere: bool) -> str:
-    """The message about an error, with the right to ask for if a right is missing."""
+def _error_message(error: Exception, verbs: str, *, everywhere: bool) -> str:
+    """The message about an error. If the user lacks a right, the message names the right."""
     if isinstance(error, NoRightError):
         return str(error)
     if isinstance(error, TimeoutError):
         return f"the API server did not answer within {COMMAND_TIMEOUT:g} s"
     if isinstance(error, NotFound) and not error.details.kind and f"/apis/{JOBSETS.group}/" in error.call.path:
         return NOT_INSTALLED
-    if right and isinstance(error, ApiError) and error.code == 403:
+    if verbs and isinstance(error, ApiError) and error.code == 403:
         scope = " in all namespaces, or name one that you may read with -n NAMESPACE" if everywhere else ""
-        return f"{error}; ask for the right to {right} jobsets.jobset.x-k8s.io{scope}"
-    if right_missing := missing_right(error):
-        return f"{error}; ask for the right to {right_missing}"
+        return f"{error}; ask for the right to {verbs} jobsets.jobset.x-k8s.io{scope}"
+    if missing_verb_and_resource := missing_right(error):
+        return f"{error}; ask for the right to {missing_verb_and_resource}"
     return str(error)

@@ -116,11 +116,11 @@ def _struct_schema(node: mi.StructType) -> Schema:
 def _object_schema(record: type[msgspec.Struct], api_version: str, kind: str) -> Schema:
     """The schema of an object with apiVersion and kind."""
     root = schema_of(mi.type_info(record))
-    head = {
+    type_fields = {
         "apiVersion": {"type": "string", "description": f"Group and version of the object: {api_version}."},
         "kind": {"type": "string", "description": f"Kind of the object: {kind}."},
     }
-    root["properties"] = head | root["properties"]
+    root["properties"] = type_fields | root["properties"]
     return cast("Schema", msgspec.json.decode(msgspec.json.encode(root)))
 
 
@@ -129,19 +129,19 @@ def jobset_schema() -> Schema:
     return _object_schema(JobSet, API_VERSION, KIND)
 
 
-def _describe_marks(node: Any) -> Any:
+def _replace_go_marks(node: Any) -> Any:
     """The schema for an API server, in which a sentence of the description replaces `x-since-go`."""
     if isinstance(node, list):
-        return list(map(_describe_marks, node))
+        return list(map(_replace_go_marks, node))
     if not isinstance(node, dict):
         return node
-    described = {key: _describe_marks(value) for key, value in node.items() if key != SINCE_GO}
+    described = {key: _replace_go_marks(value) for key, value in node.items() if key != SINCE_GO}
     return described | {"description": f"{node['description']} {ABSENT_IN_GO}"} if SINCE_GO in node else described
 
 
 def crd() -> Object:
     """CustomResourceDefinition `jobsets.jobset.x-k8s.io`, with one version and without a conversion webhook."""
-    root = _describe_marks(jobset_schema())
+    root = _replace_go_marks(jobset_schema())
     root.pop("required", None)
     definition = _definition(API_VERSION, KIND, PLURAL, "Namespaced", root, _COLUMNS)
     definition["spec"]["names"]["shortNames"] = ["js"]
@@ -167,7 +167,7 @@ def exception_crd() -> Object:
 
 def _definition(api_version: str, kind: str, plural: str, scope: str, root: Schema, columns: list[Object]) -> Object:
     group, version = api_version.split("/")
-    served = {
+    version_body = {
         "name": version,
         "served": True,
         "storage": True,
@@ -180,7 +180,7 @@ def _definition(api_version: str, kind: str, plural: str, scope: str, root: Sche
         "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
         "scope": scope,
         "conversion": {"strategy": "None"},
-        "versions": [served],
+        "versions": [version_body],
     }
     name = f"{plural}.{group}"
     return obj("apiextensions.k8s.io/v1", "CustomResourceDefinition", name, spec=spec)

@@ -1,7 +1,7 @@
 """Tracks changed rows of the list, for any number of browsers. Does no IO.
 
-A browser sends the version that it has seen, so a slow one costs no memory: it gets the changes since then, or all rows
-if the board does not remember that version.
+A browser sends the version that it has seen, so a slow browser costs no memory. It gets the changes since this version,
+or all rows if the board does not remember this version.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ import msgspec
 from kube.indexes import Key
 from kube.model.meta import JSON
 
-REMEMBERED = 1000
-"""Deleted JobSets that are remembered, so that browsers can remove them."""
+MAX_DELETED = 1000
+"""Deleted JobSets that the board remembers, so that browsers can remove their rows."""
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class _Row:
 
 
 class Board:
-    """The rows and the version of each. `epoch` tells versions of this process from versions of earlier ones.
+    """The rows and their versions. `epoch` distinguishes versions of this process from versions of earlier processes.
 
     `changed` is set when the version changes, and replaced by a new event.
     """
@@ -35,55 +35,57 @@ class Board:
         self.version = 1
         self.changed = asyncio.Event()
         self._rows: dict[Key, _Row] = {}
-        self._gone: deque[tuple[int, Key]] = deque(maxlen=REMEMBERED)
-        self._forgotten = 0
-        self._dirty: set[Key] = set()
+        self._deleted: deque[tuple[int, Key]] = deque(maxlen=MAX_DELETED)
+        self._forgotten_version = 0
+        self._touched_keys: set[Key] = set()
         self._notes = b"[]"
-        self._noted = 1
+        self._notes_version = 1
 
     def touch(self, key: Key) -> None:
         """Note that a set, or an object of it, has changed."""
-        self._dirty.add(key)
+        self._touched_keys.add(key)
 
     def note(self, notes: list[str]) -> None:
         """Set the notes about missing data, replacing earlier ones."""
         body = msgspec.json.encode(notes)
         if body != self._notes:
-            self._notes, self._noted = body, self.version + 1
+            self._notes, self._notes_version = body, self.version + 1
 
     def publish(self, row_of: Callable[[Key], JSON | None]) -> None:
         """Compute the rows of all touched sets again, and wake the tasks that wait for `changed`."""
-        if not self._dirty and self._noted <= self.version:
+        if not self._touched_keys and self._notes_version <= self.version:
             return
         self.version += 1
-        dirty, self._dirty = self._dirty, set()
-        for key in dirty:
-            found = row_of(key)
-            if found is not None:
-                self._rows[key] = _Row(self.version, msgspec.json.encode(found))
+        touched_keys, self._touched_keys = self._touched_keys, set()
+        for key in touched_keys:
+            row = row_of(key)
+            if row is not None:
+                self._rows[key] = _Row(self.version, msgspec.json.encode(row))
             elif self._rows.pop(key, None) is not None:
-                if len(self._gone) == REMEMBERED:
-                    self._forgotten = self._gone[0][0]
-                self._gone.append((self.version, key))
-        before, self.changed = self.changed, asyncio.Event()
-        before.set()
+                if len(self._deleted) == MAX_DELETED:
+                    self._forgotten_version = self._deleted[0][0]
+                self._deleted.append((self.version, key))
+        previous_event, self.changed = self.changed, asyncio.Event()
+        previous_event.set()
 
-    def since(self, cursor: str) -> bytes:
+    def changes_since(self, cursor: str) -> bytes:
         """The changes since a browser saw `<epoch>-<version>`, as JSON; all rows for any other text.
 
-        Its fields: `whole`, whether these are all rows, `rows`, new or changed ones, `gone`, as "namespace/name", and
-        `notes` about missing data.
+        Its fields: `whole` (whether `rows` has all rows), `rows` (new and changed rows), `gone` (deleted JobSets, as
+        "namespace/name"), and `notes` about missing data.
         """
         epoch, _, number = cursor.rpartition("-")
-        known = epoch == self.epoch and number.isascii() and number.isdigit() and len(number) < 18
-        version = int(number) if known else 0
-        whole = not known or version < self._forgotten or version > self.version
-        rows = b",".join(row.body for row in self._rows.values() if whole or row.version > version)
-        deleted = [] if whole else [f"{key[0]}/{key[1]}" for deleted_at, key in self._gone if deleted_at > version]
+        is_known = epoch == self.epoch and number.isascii() and number.isdigit() and len(number) < 18
+        version = int(number) if is_known else 0
+        is_whole = not is_known or version < self._forgotten_version or version > self.version
+        rows = b",".join(row.body for row in self._rows.values() if is_whole or row.version > version)
+        deleted = (
+            [] if is_whole else [f"{key[0]}/{key[1]}" for deleted_at, key in self._deleted if deleted_at > version]
+        )
         head = b'{"whole":%s,"rows":[%s],"gone":%s,"notes":%s}'
-        return head % (b"true" if whole else b"false", rows, msgspec.json.encode(deleted), self._notes)
+        return head % (b"true" if is_whole else b"false", rows, msgspec.json.encode(deleted), self._notes)
 
     @property
     def cursor(self) -> str:
-        """The version of a browser that has got everything until now."""
+        """The version that a browser with all present rows has seen: `<epoch>-<version>`."""
         return f"{self.epoch}-{self.version}"

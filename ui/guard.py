@@ -14,14 +14,14 @@ from collections.abc import Iterable, Mapping
 from httpserver.address import Address, ip_of, is_loopback
 from httpserver.asgi import App, Message, Receive, Send, respond
 
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 """Content-Security-Policy. Its last two directives prevent scripts of the page from turning text into markup."""
 
 HEADERS: Mapping[str, str] = {
-    "content-security-policy": POLICY,
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -37,7 +37,7 @@ class Guard:
 
     def __init__(self, app: App, hosts: Iterable[str] = ()) -> None:
         self._app = app
-        self._hosts = frozenset(host.lower() for host in (*LOCAL_HOSTS, *hosts))
+        self._allowed_hosts = frozenset(host.lower() for host in (*LOCAL_HOSTS, *hosts))
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
@@ -61,7 +61,7 @@ class Guard:
         if scope["method"] not in {"GET", "HEAD"}:
             return 405, "this page only shows: GET and HEAD"
         hosts = [value for name, value in scope["headers"] if name == b"host"]
-        if len(hosts) != 1 or host_name(hosts[0].decode("latin-1")) not in self._hosts:
+        if len(hosts) != 1 or host_name(hosts[0].decode("latin-1")) not in self._allowed_hosts:
             return 421, "this page is not served as that host; jobset ui --allow-host NAME allows it"
         sites = {value for name, value in scope["headers"] if name == b"sec-fetch-site"}
         if scope["path"].startswith(DATA_PATH) and sites - {b"same-origin", b"none"}:

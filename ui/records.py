@@ -1,6 +1,6 @@
 """The records of objects that the page is made from. Pure.
 
-Tenants choose how large their objects are: of JobSets no pod template is kept, and texts are cut.
+Tenants choose how large their objects are: so pod templates are left out, and long texts and lists are truncated.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from kube.model.meta import JSON, Base, Condition, ObjectMeta
 LONGEST_TEXT = 1000
 """Characters that are kept of a message."""
 
-MAX_KEPT = 100
+MAX_ENTRIES = 100
 """Entries that are kept of a list whose length tenants choose."""
 
 _ANNOTATIONS = (keys.EXCLUSIVE_TOPOLOGY, keys.NODE_SELECTOR_STRATEGY)
@@ -29,7 +29,7 @@ _JOB_FIELDS = ("parallelism", "completions")
 
 
 class PlacedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod of a JobSet. `state`: Ready, Ending, or its phase. `node` is empty until it is bound."""
+    """A pod of a JobSet. `state`: Ready, Ending, or its phase. `node` is empty until the pod is bound."""
 
     namespace: str
     name: str
@@ -45,8 +45,8 @@ class PlacedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self
 
     @property
-    def holds(self) -> bool:
-        """Whether it uses resources of a node, or waits for them."""
+    def is_unfinished(self) -> bool:
+        """Whether the pod uses resources of a node, or waits for them."""
         return self.state not in {"Succeeded", "Failed"}
 
 
@@ -56,25 +56,25 @@ class SeenNode(Base, frozen=True, kw_only=True):
     metadata: LabelledIdentity
 
 
-def cut(text: str) -> str:
-    """The text, or its beginning."""
+def truncate(text: str) -> str:
+    """The text, truncated to `LONGEST_TEXT` characters."""
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 
 
 def _failing_restarts(counts: ReplicatedJobStatus) -> tuple[int, ...]:
-    """The restarts of single Jobs, if any of them keeps failing; else nothing."""
+    """The numbers of restarts of Jobs that are restarted one by one; empty if no Job keeps failing."""
     return counts.job_restarts if max(counts.job_restarts, default=0) >= LOOP else ()
 
 
-def kept_jobset(js: JobSet) -> JobSet:
+def trimmed_jobset(js: JobSet) -> JobSet:
     """A JobSet without the pod templates, claims and annotations."""
     spec = js.spec
-    history = js.status.attempt_history[-MAX_KEPT:]
+    history = js.status.attempt_history[-MAX_ENTRIES:]
     return replace(
         js,
-        metadata=_kept_metadata(js.metadata),
+        metadata=_trimmed_metadata(js.metadata),
         spec=JobSetSpec(
-            replicated_jobs=tuple(_kept_replicated_job(rjob) for rjob in spec.replicated_jobs[:MAX_KEPT]),
+            replicated_jobs=tuple(_trimmed_replicated_job(rjob) for rjob in spec.replicated_jobs[:MAX_ENTRIES]),
             failure_policy=spec.failure_policy and replace(spec.failure_policy, rules=()),
             startup_policy=spec.startup_policy,
             execution_policy=spec.execution_policy,
@@ -84,7 +84,7 @@ def kept_jobset(js: JobSet) -> JobSet:
         ),
         status=replace(
             js.status,
-            conditions=tuple(map(_kept_condition, js.status.conditions[:MAX_KEPT])),
+            conditions=tuple(map(_trimmed_condition, js.status.conditions[:MAX_ENTRIES])),
             replicated_jobs_status=tuple(
                 replace(
                     counts,
@@ -92,33 +92,33 @@ def kept_jobset(js: JobSet) -> JobSet:
                     job_restarts_count_towards_max=(),
                     completed_indexes="",
                 )
-                for counts in js.status.replicated_jobs_status[:MAX_KEPT]
+                for counts in js.status.replicated_jobs_status[:MAX_ENTRIES]
             ),
             failure_policy_restarts=(),
-            attempt_history=tuple(replace(attempt, message=cut(attempt.message)) for attempt in history),
+            attempt_history=tuple(replace(attempt, message=truncate(attempt.message)) for attempt in history),
         ),
     )
 
 
-def _kept_metadata(meta: ObjectMeta) -> ObjectMeta:
-    return replace(meta, labels={}, annotations=_kept_annotations(meta.annotations), owner_references=())
+def _trimmed_metadata(meta: ObjectMeta) -> ObjectMeta:
+    return replace(meta, labels={}, annotations=_trimmed_annotations(meta.annotations), owner_references=())
 
 
-def _kept_annotations(annotations: dict[str, str]) -> dict[str, str]:
-    return {key: cut(annotations[key]) for key in _ANNOTATIONS if key in annotations}
+def _trimmed_annotations(annotations: dict[str, str]) -> dict[str, str]:
+    return {key: truncate(annotations[key]) for key in _ANNOTATIONS if key in annotations}
 
 
-def _kept_replicated_job(rjob: ReplicatedJob) -> ReplicatedJob:
+def _trimmed_replicated_job(rjob: ReplicatedJob) -> ReplicatedJob:
     job = {key: rjob.job_spec[key] for key in _JOB_FIELDS if isinstance(rjob.job_spec.get(key), int)}
-    template: JSON = {"metadata": {"annotations": _kept_annotations(rjob.annotations)}, "spec": job}
+    template: JSON = {"metadata": {"annotations": _trimmed_annotations(rjob.annotations)}, "spec": job}
     return replace(rjob, template=template, exit_code_policy=None)
 
 
-def _kept_condition(condition: Condition) -> Condition:
-    return replace(condition, message=cut(condition.message))
+def _trimmed_condition(condition: Condition) -> Condition:
+    return replace(condition, message=truncate(condition.message))
 
 
-def kept_pod(pod: DetailedPod) -> PlacedPod:
+def placed_pod(pod: DetailedPod) -> PlacedPod:
     """The cached record of a pod: its node and its owner."""
     meta, owner = pod.metadata, pod.metadata.controller()
     ready = pod.status.condition("Ready")
@@ -142,27 +142,27 @@ def kept_pod(pod: DetailedPod) -> PlacedPod:
 
 def topologies(js: JobSet) -> tuple[str, ...]:
     """The node labels by which its Jobs or gangs are placed, each once, in the order of the spec."""
-    found = [*_exclusive(js), *_group_topologies(js)]
+    found = [*_exclusive_topologies(js), *_group_topologies(js)]
     return tuple(dict.fromkeys(key for key in found if key))
 
 
-def _exclusive(js: JobSet) -> Iterator[str]:
-    """Both strategies place by the same label."""
-    marked = {keys.JOBSET_NAME: js.metadata.name}
+def _exclusive_topologies(js: JobSet) -> Iterator[str]:
+    """The node labels of exclusive placement. Empty texts are included."""
+    jobset_label = {keys.JOBSET_NAME: js.metadata.name}
     for annotations in (js.metadata.annotations, *(rjob.annotations for rjob in js.spec.replicated_jobs)):
-        own = {key: value for key, value in annotations.items() if key == keys.EXCLUSIVE_TOPOLOGY}
-        yield topology_of(own | marked) or ""
+        exclusive_annotation = {key: value for key, value in annotations.items() if key == keys.EXCLUSIVE_TOPOLOGY}
+        yield topology_of(exclusive_annotation | jobset_label) or ""
 
 
 def _group_topologies(js: JobSet) -> Iterator[str]:
     scheduling = js.spec.scheduling
     if scheduling is None:
         return
-    yield _key(scheduling.scheduling_constraints)
+    yield _first_topology(scheduling.scheduling_constraints)
     for entry in scheduling.replicated_jobs:
-        yield _key(entry.scheduling_constraints)
-        yield _key(entry.job.scheduling_constraints) if entry.job is not None else ""
+        yield _first_topology(entry.scheduling_constraints)
+        yield _first_topology(entry.job.scheduling_constraints) if entry.job is not None else ""
 
 
-def _key(constraints: SchedulingConstraints | None) -> str:
+def _first_topology(constraints: SchedulingConstraints | None) -> str:
     return constraints.topology[0].key if constraints is not None and constraints.topology else ""

@@ -21,37 +21,37 @@ from ui.board import Board
 STATIC = Path(__file__).parent / "static"
 
 MAX_STREAMS = 64
-"""Streams at a time; one more gets an error and is retried."""
+"""The maximum number of streams at a time. The browser of a further stream gets an error and tries again."""
 STREAM_SECONDS = 240.0
-"""After this a stream ends, and the browser continues with another one."""
-BEAT = 15.0
+"""Seconds after which a stream ends, and the browser opens the next one."""
+HEARTBEAT_SECONDS = 15.0
 """Seconds of silence after which a stream sends a heartbeat."""
-COME_BACK = 2000
+RETRY_MILLISECONDS = 2000
 """Milliseconds after which a browser opens a stream again."""
 
-EXPLAINED_AT_ONCE = 2
-"""Explanations that are computed at a time: each costs the API server up to twelve calls."""
-EXPLAINED_FOR = 3.0
+MAX_CONCURRENT_EXPLANATIONS = 2
+"""Explanations that are computed at a time. One explanation costs the API server up to twelve calls."""
+EXPLANATION_TTL = 3.0
 """Seconds for which an explanation is cached."""
-MAX_EXPLAINED = 64
-MAX_KEPT = 32
+MAX_EXPLANATIONS = 64
+MAX_ANSWERS = 32
 """Answers that are cached for other browsers, until the version of the board changes."""
 EXPLAIN_TIMEOUT = 30.0
-"""Seconds for an explanation, waiting for its turn included."""
+"""Seconds for an explanation, including the wait for its turn."""
 
 
 class PageSource(Protocol):
     """The source of the page's data."""
 
-    def has(self, key: Key) -> bool: ...
+    def has_jobset(self, key: Key) -> bool: ...
 
     def detail(self, key: Key) -> JSON | None: ...
 
-    def map(self, topology: str) -> JSON: ...
+    def topology_map(self, topology: str) -> JSON: ...
 
 
 Explain = Callable[[Key], Awaitable[JSON]]
-"""Reads the cluster; raises errors of `kube.errors`."""
+"""Explains a JobSet. Raises errors of `kube.errors`."""
 
 
 class Pages:
@@ -63,10 +63,10 @@ class Pages:
         self._explain = explain
         self._streams = 0
         self._closing = asyncio.Event()
-        self._turns = asyncio.Semaphore(EXPLAINED_AT_ONCE)
-        self._explained: Expiring[Key, bytes] = Expiring(MAX_EXPLAINED)
-        self._kept: dict[str, bytes] = {}
-        self._kept_version = 0
+        self._turns = asyncio.Semaphore(MAX_CONCURRENT_EXPLANATIONS)
+        self._explanations: Expiring[Key, bytes] = Expiring(MAX_EXPLANATIONS)
+        self._answers: dict[str, bytes] = {}
+        self._answers_version = 0
 
     def app(self) -> FastAPI:
         """The application: /api/... and, for all other paths, the files of the page."""
@@ -86,63 +86,63 @@ class Pages:
         if self._streams >= MAX_STREAMS:
             return _text(503, "too many browsers have this page open", {"retry-after": "5"})
         self._streams += 1
-        seen = request.headers.get("last-event-id", "")
+        cursor = request.headers.get("last-event-id", "")
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return _Stream(self._changes(seen), self._end_stream, media_type="text/event-stream", headers=headers)
+        return _Stream(self._changes(cursor), self._end_stream, media_type="text/event-stream", headers=headers)
 
     def _end_stream(self) -> None:
         self._streams -= 1
 
-    async def _changes(self, seen: str) -> AsyncIterator[bytes]:
-        """Server-sent events: at once what the browser has not seen, then each change."""
-        yield b"retry: %d\n\n" % COME_BACK
-        ends = time.monotonic() + STREAM_SECONDS
-        while time.monotonic() < ends and not self._closing.is_set():
+    async def _changes(self, cursor: str) -> AsyncIterator[bytes]:
+        """Server-sent events: first the changes since `cursor`, then each new change."""
+        yield b"retry: %d\n\n" % RETRY_MILLISECONDS
+        end_time = time.monotonic() + STREAM_SECONDS
+        while time.monotonic() < end_time and not self._closing.is_set():
             changed = self._board.changed
-            if seen != self._board.cursor:
-                body, seen = self._board.since(seen), self._board.cursor
-                yield b"id: %s\nevent: sets\ndata: %s\n\n" % (seen.encode(), body)
+            if cursor != self._board.cursor:
+                body, cursor = self._board.changes_since(cursor), self._board.cursor
+                yield b"id: %s\nevent: sets\ndata: %s\n\n" % (cursor.encode(), body)
             if not await self._wait(changed):
                 yield b": still here\n\n"
 
     async def _wait(self, changed: asyncio.Event) -> bool:
         """Wait for a change; False if there was none for a while."""
-        waiting = [asyncio.ensure_future(event.wait()) for event in (changed, self._closing)]
+        waiting_tasks = [asyncio.ensure_future(event.wait()) for event in (changed, self._closing)]
         try:
-            done, _ = await asyncio.wait(waiting, timeout=BEAT, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(waiting_tasks, timeout=HEARTBEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in waiting:
+            for task in waiting_tasks:
                 task.cancel()
         return bool(done)
 
     async def _map(self, request: Request) -> Response:
         topology = request.query_params.get("topology", "")
-        return self._answer(f"map {topology}", lambda: self._source.map(topology))
+        return self._answer(f"map {topology}", lambda: self._source.topology_map(topology))
 
     async def _detail(self, request: Request) -> Response:
         key = _key(request)
         return self._answer(f"set {'/'.join(key)}", lambda: self._source.detail(key))
 
-    def _answer(self, page: str, make: Callable[[], JSON | None]) -> Response:
-        """An answer that all browsers share until the next change."""
-        if self._kept_version != self._board.version:
-            self._kept, self._kept_version = {}, self._board.version
-        body = self._kept.get(page)
+    def _answer(self, page: str, compute: Callable[[], JSON | None]) -> Response:
+        """The answer for a page, which all browsers share until the next change. `page`: its key in the cache."""
+        if self._answers_version != self._board.version:
+            self._answers, self._answers_version = {}, self._board.version
+        body = self._answers.get(page)
         if body is None:
-            found = make()
-            if found is None:
+            content = compute()
+            if content is None:
                 return _text(404, "there is no such JobSet")
-            body = msgspec.json.encode(found)
-            if len(self._kept) < MAX_KEPT:
-                self._kept[page] = body
+            body = msgspec.json.encode(content)
+            if len(self._answers) < MAX_ANSWERS:
+                self._answers[page] = body
         return Response(body, media_type="application/json", headers=_NO_STORE)
 
     async def _explanation(self, request: Request) -> Response:
-        """The explanation of a cached set: other names are not looked up in the cluster."""
+        """The explanation of a cached JobSet. The cluster is not asked about other names."""
         key = _key(request)
-        if not self._source.has(key):
+        if not self._source.has_jobset(key):
             return _text(404, "there is no such JobSet")
-        body = self._explained.get(key, time.monotonic())
+        body = self._explanations.get(key, time.monotonic())
         if body is None:
             try:
                 async with asyncio.timeout(EXPLAIN_TIMEOUT), self._turns:
@@ -152,7 +152,7 @@ class Pages:
             except KubeError as error:
                 code = error.code if isinstance(error, ApiError) and error.code in {403, 404} else 502
                 return _text(code, str(error))
-            self._explained.put(key, body, time.monotonic() + EXPLAINED_FOR)
+            self._explanations.put(key, body, time.monotonic() + EXPLANATION_TTL)
         return Response(body, media_type="application/json", headers=_NO_STORE)
 
 

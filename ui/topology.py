@@ -20,7 +20,7 @@ JobKey = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _PodCounts:
-    """Pods of one Job in one domain."""
+    """Numbers of pods of one Job in one domain."""
 
     pods: int = 0
     ready: int = 0
@@ -40,44 +40,46 @@ def domain_map(
     *,
     scope: str = "",
 ) -> JSON:
-    """The domains of a node label, and which Jobs have pods there. `scope`: the namespace of all pods; empty for all.
+    """The domains of a node label, and the Jobs that have pods there. `scope`: the namespace of the pods, or empty.
 
-    With `focus` (namespace, JobSet) the domains of that set come first, and only its Jobs are named under `waiting`:
-    those with pods that have no node yet, or one without the label.
+    `waiting` has the Jobs with pods that have no node yet, or a node without the label. With `focus` (namespace,
+    JobSet), the domains of this JobSet come first, and `waiting` has only its Jobs.
     """
-    labels = {node.metadata.name: node.metadata.labels.get(topology) for node in nodes}
+    domain_names = {node.metadata.name: node.metadata.labels.get(topology) for node in nodes}
     domains: dict[str, _Domain] = defaultdict(_Domain)
-    for value in labels.values():
-        if value is not None:
-            domains[value].nodes += 1
+    for domain_name in domain_names.values():
+        if domain_name is not None:
+            domains[domain_name].nodes += 1
     waiting = _Domain()
     for pod in pods:
-        if not pod.holds:
+        if not pod.is_unfinished:
             continue
-        value = labels.get(pod.node)
-        if value is None and focus is not None and focus != (pod.namespace, pod.jobset):
+        domain_name = domain_names.get(pod.node)
+        if domain_name is None and focus is not None and focus != (pod.namespace, pod.jobset):
             continue
-        pods_of_job = (waiting if value is None else domains[value]).jobs[pod.namespace, pod.jobset, pod.job]
+        pods_of_job = (waiting if domain_name is None else domains[domain_name]).jobs[
+            pod.namespace, pod.jobset, pod.job
+        ]
         pods_of_job.pods += 1
         pods_of_job.ready += pod.state == "Ready"
-    names = sorted(domains, key=lambda name: (not _has(domains[name], focus), _natural(name)))
+    names = sorted(domains, key=lambda name: (not _has_pods_of(domains[name], focus), _natural_sort_key(name)))
     return {
         "topology": topology,
         "noun": noun(topology),
         "scope": scope,
         "domains": [_domain_json(domains[name], focus) | {"name": name} for name in names[:MAX_DOMAINS]],
         "domainsLeftOut": max(len(names) - MAX_DOMAINS, 0),
-        "nodesWithoutLabel": sum(value is None for value in labels.values()),
+        "nodesWithoutLabel": sum(domain_name is None for domain_name in domain_names.values()),
         "waiting": _domain_json(waiting, focus),
     }
 
 
-def _has(domain: _Domain, focus: tuple[str, str] | None) -> bool:
+def _has_pods_of(domain: _Domain, focus: tuple[str, str] | None) -> bool:
     return any((namespace, jobset) == focus for namespace, jobset, _ in domain.jobs)
 
 
 def _domain_json(domain: _Domain, focus: tuple[str, str] | None) -> JSON:
-    jobs = sorted(domain.jobs, key=lambda job: (job[:2] != focus, job[:2], _natural(job[2])))
+    jobs = sorted(domain.jobs, key=lambda job: (job[:2] != focus, job[:2], _natural_sort_key(job[2])))
     return {
         "nodes": domain.nodes,
         "jobs": [_job(job, domain.jobs, focus) for job in jobs[:MAX_JOBS]],
@@ -98,7 +100,7 @@ def _job(job: JobKey, jobs: Mapping[JobKey, _PodCounts], focus: tuple[str, str] 
     }
 
 
-def _natural(text: str) -> list[tuple[int, int, str]]:
+def _natural_sort_key(text: str) -> list[tuple[int, int, str]]:
     """A key by which rack-2 comes before rack-10."""
     parts = re.findall(r"([0-9]+)|([^0-9]+)", text)
     return [(0, int(number[:18]), "") if number else (1, 0, word) for number, word in parts]

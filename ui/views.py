@@ -16,7 +16,7 @@ from api.stages import Stage, is_ordered, stage_name, stages
 from diagnose.restart_causes import attempt_words
 from diagnose.states import State, state_of
 from kube.model.meta import JSON, NO_TEXTS, find
-from ui.records import PlacedPod, SeenNode, cut, topologies
+from ui.records import PlacedPod, SeenNode, topologies, truncate
 from ui.timeline import timeline
 from ui.topology import domain_map
 
@@ -27,34 +27,38 @@ MAX_MAPS = 3
 """Topologies of one set that are drawn."""
 
 
-def row(js: JobSet, now: datetime, created: Mapping[str, str] = NO_TEXTS) -> JSON:
-    """A line of the list. `created`: creation times of its Jobs, by name."""
+def row(js: JobSet, now: datetime, creation_times: Mapping[str, str] = NO_TEXTS) -> JSON:
+    """A line of the list. `creation_times`: creation times of its Jobs, by name."""
     status, meta = js.status, js.metadata
-    ended = find(status.conditions, status.terminal_state) if status.terminal_state else None
+    final_condition = find(status.conditions, status.terminal_state) if status.terminal_state else None
     policy = js.spec.failure_policy
     return {
         "namespace": meta.namespace,
         "name": meta.name,
         "uid": meta.uid,
-        "state": state_of(js, now, created).word,
+        "state": state_of(js, now, creation_times).word,
         "stage": status.current_stage,
         "settled": _settled_jobs(js),
         "jobs": _wanted_jobs(js),
         "restarts": status.restarts,
         "maxRestarts": policy.max_restarts if policy is not None else 0,
         "created": meta.creation_timestamp or "",
-        "ended": ended.last_transition_time if ended is not None else "",
-        "cause": cut(_cause(js, now)),
+        "ended": final_condition.last_transition_time if final_condition is not None else "",
+        "cause": truncate(_cause(js, now)),
     }
 
 
 def _cause(js: JobSet, now: datetime) -> str:
-    """Why a set waits or has ended, from its own object; empty for a running set."""
+    """Why a JobSet waits or has ended, according to its status; empty for a running JobSet."""
     state = state_of(js, now)
     if state is State.KEEPS_FAILING:
         return attempt_words(js.status.attempt_history[-1])
-    types = {State.FAILED: keys.FAILED, State.RESTARTING: keys.RESTARTING, State.WAITING: keys.GROUPS_SCHEDULED}
-    condition = find(js.status.conditions, types[state]) if state in types else None
+    condition_types = {
+        State.FAILED: keys.FAILED,
+        State.RESTARTING: keys.RESTARTING,
+        State.WAITING: keys.GROUPS_SCHEDULED,
+    }
+    condition = find(js.status.conditions, condition_types[state]) if state in condition_types else None
     return "" if condition is None or (state is State.WAITING and condition.status == "True") else condition.message
 
 
@@ -76,40 +80,40 @@ def detail(
     groups: Sequence[StoredGroup],
     scope: str = "",
 ) -> JSON:
-    """The page's details of one set. `jobs` and `groups` are its own, `nodes` all of the cluster.
+    """The page's details of one JobSet. `jobs` and `groups`: its own objects. `nodes`: all nodes of the cluster.
 
     `pods`: of all JobSets in the namespace `scope`, or in all namespaces if it is empty.
     """
     pods = list(pods)
     focus = js.metadata.namespace, js.metadata.name
-    ordered = sorted(jobs, key=_sort_key)
-    owned = sorted(groups, key=lambda group: group.metadata.name)
+    ordered_jobs = sorted(jobs, key=_sort_key)
+    ordered_groups = sorted(groups, key=lambda group: group.metadata.name)
     return {
         "conditions": [
             {
                 "type": condition.type,
                 "status": condition.status,
                 "reason": condition.reason,
-                "message": cut(condition.message),
+                "message": truncate(condition.message),
                 "since": condition.last_transition_time,
             }
             for condition in js.status.conditions
         ],
         "stages": _stages(js),
-        "jobList": [_job(job) for job in ordered[:MAX_JOBS]],
-        "jobsLeftOut": max(len(ordered) - MAX_JOBS, 0),
+        "jobList": [_job(job) for job in ordered_jobs[:MAX_JOBS]],
+        "jobsLeftOut": max(len(ordered_jobs) - MAX_JOBS, 0),
         "timeline": timeline(js, state_of(js).word),
         "maps": [domain_map(key, nodes, pods, focus, scope=scope) for key in topologies(js)[:MAX_MAPS]],
-        "groups": [_group(group) for group in owned[:MAX_GROUPS]],
-        "groupsLeftOut": max(len(owned) - MAX_GROUPS, 0),
+        "groups": [_group(group) for group in ordered_groups[:MAX_GROUPS]],
+        "groupsLeftOut": max(len(ordered_groups) - MAX_GROUPS, 0),
     }
 
 
 def _stages(js: JobSet) -> list[JSON]:
-    """The ReplicatedJobs in the order in which they start; those that start together in one stage."""
+    """The stages in the order of start. ReplicatedJobs that start together are in one stage."""
     counts = {status.name: status for status in js.status.replicated_jobs_status}
-    order = stages(js.spec) or ((js.spec.replicated_jobs,) if js.spec.replicated_jobs else ())
-    return [_stage(js, stage, counts) for stage in order]
+    ordered_stages = stages(js.spec) or ((js.spec.replicated_jobs,) if js.spec.replicated_jobs else ())
+    return [_stage(js, stage, counts) for stage in ordered_stages]
 
 
 def _stage(js: JobSet, stage: Stage, counts: dict[str, ReplicatedJobStatus]) -> JSON:
@@ -132,21 +136,21 @@ def _replicated_job(js: JobSet, rjob: ReplicatedJob, status: ReplicatedJobStatus
         "succeeded": status.succeeded if status else 0,
         "failed": status.failed if status else 0,
         "suspended": status.suspended if status else 0,
-        "after": _after(js, rjob),
+        "after": _start_conditions(js, rjob),
     }
 
 
 def _spares(js: JobSet, rjob: ReplicatedJob) -> JSON:
-    """The entries of spares, which are not part of the running set: they are neither active nor waiting."""
-    known = next((entry for entry in js.status.spares if entry.name == rjob.name), SpareStatus(name=rjob.name))
+    """A ReplicatedJob of spares, which is not part of the running JobSet, so that it is neither active nor waiting."""
+    spare_status = next((entry for entry in js.status.spares if entry.name == rjob.name), SpareStatus(name=rjob.name))
     return {
         "name": rjob.name,
         "replicas": rjob.replicas,
         "podsPerJob": pods_at_once(rjob),
         "state": f"Spares for {rjob.spare_for}",
-        "ready": known.ready,
-        "missing": known.missing,
-        "used": known.used,
+        "ready": spare_status.ready,
+        "missing": spare_status.missing,
+        "used": spare_status.used,
         "succeeded": 0,
         "failed": 0,
         "after": [],
@@ -167,8 +171,8 @@ def _replicated_job_state(rjob: ReplicatedJob, status: ReplicatedJobStatus | Non
     return "Starting" if status.active or status.ready or status.succeeded else "Waiting"
 
 
-def _after(js: JobSet, rjob: ReplicatedJob) -> list[str]:
-    """The states that have to be reached before it starts, by dependsOn or by the deprecated startupPolicy."""
+def _start_conditions(js: JobSet, rjob: ReplicatedJob) -> list[str]:
+    """The states before which the ReplicatedJob does not start, by dependsOn or by the deprecated startupPolicy."""
     if rjob.depends_on:
         return [f"{dependency.name} ({dependency.status})" for dependency in rjob.depends_on]
     names = [dependency.name for dependency in js.spec.replicated_jobs]
@@ -192,7 +196,7 @@ def _job(job: Job) -> JSON:
         "active": job.status.active,
         "ready": job.status.ready or 0,
         "succeeded": job.status.succeeded,
-        "message": cut(job.failure.message) if job.failure is not None else "",
+        "message": truncate(job.failure.message) if job.failure is not None else "",
     }
 
 
@@ -220,5 +224,5 @@ def _group(group: StoredGroup) -> JSON:
         "gang": policy.gang is not None,
         "least": policy.gang.count if policy.gang is not None else 0,
         "state": state,
-        "message": cut(condition.message) if condition is not None and condition.status != "True" else "",
+        "message": truncate(condition.message) if condition is not None and condition.status != "True" else "",
     }

@@ -22,7 +22,7 @@ NOT_ENFORCED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Options(session.Where):
+class Options(session.ClusterFlags):
     """The action (`status`, `off` or `on`), and the form of the output."""
 
     wanted: str
@@ -31,7 +31,7 @@ class Options(session.Where):
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the state of the configurations to `out`, or the problem to `err`. Returns the exit code."""
-    return session.run("webhooks", partial(_run, options, out, err), err, right="")
+    return session.run("webhooks", partial(_run, options, out, err), err, verbs="")
 
 
 async def _run(options: Options, out: TextIO, err: TextIO) -> int:

@@ -20,7 +20,7 @@ from manifests.naming import (
 
 
 @dataclass(frozen=True)
-class Options(session.Where):
+class Options(session.ClusterFlags):
     """Namespace and Secret of the certificate, and the form of the output."""
 
     namespace: str = NAMESPACE
@@ -30,7 +30,7 @@ class Options(session.Where):
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the status to `out`, or the problem to `err`. Returns the exit code."""
-    return session.run("certs status", partial(_run, options, out), err, right="")
+    return session.run("certs status", partial(_run, options, out), err, verbs="")
 
 
 async def _run(options: Options, out: TextIO) -> int:

@@ -25,73 +25,79 @@ from kube.reader import Reader
 
 MAX_JOBSETS = 1000
 """At most this many JobSets are listed. A JobSet that has not ended costs three to twelve requests."""
-_TOGETHER = 8
+_GROUP_SIZE = 8
 """At most this many JobSets are explained at the same time."""
 
 
 class Listing:
     """The lines of a list, sorted by namespace and name.
 
-    `bodies`: the explanations as JSON. `left_out`: whether there are more JobSets than `MAX_JOBSETS`.
+    `bodies`: the explanations as JSON. `has_more`: whether there are more JobSets than `MAX_JOBSETS`.
     """
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
-        self.left_out = False
+        self.has_more = False
         self._rows: list[tuple[str, ...]] = []
-        self._unseen: dict[str, None] = {}
-        self._reconciled = False
-        self._unmanaged = 0
-        self._no_manager: Finding | None = None
+        self._unseen_facts: dict[str, None] = {}
+        self._has_reconciled_jobset = False
+        self._unmanaged_count = 0
+        self._no_manager_finding: Finding | None = None
 
     def add(self, js: JobSet, explanation: Explanation) -> None:
-        self._reconciled |= was_reconciled(js)
+        self._has_reconciled_jobset |= was_reconciled(js)
         now = wall_clock()
-        since = age_of(explanation.root.since, now)
+        age_text = age_of(explanation.root.since, now)
         without_finding, no_manager = _without_manager_finding(explanation)
         if no_manager is not None:
-            self._unmanaged += 1
-            self._no_manager = no_manager
+            self._unmanaged_count += 1
+            self._no_manager_finding = no_manager
         self._rows.append((
             explanation.namespace,
             explanation.name,
             explanation.state.phrase,
-            since or "-",
+            age_text or "-",
             cause_line(without_finding) or "-",
         ))  # fmt: skip
         self.bodies.append(json_form(explanation, now))
-        self._unseen |= dict.fromkeys(explanation.unseen)
+        self._unseen_facts |= dict.fromkeys(explanation.unseen)
 
     async def look_for_manager(self, client: Client) -> None:
         """Look for a manager if this is not known from the JobSets.
 
         A manager without leader election has no lease. It runs if a JobSet of the list has a status.
         """
-        if not self.bodies or (self._no_manager and not self._reconciled):
+        if not self.bodies or (self._no_manager_finding and not self._has_reconciled_jobset):
             return
         read = Reader(client, keys.MANAGER_NAMESPACE)
         lease = await look_up.lease(read)
-        if self._reconciled and was_never_held(lease):
-            self._no_manager = None
-        elif self._no_manager is None and is_unheld(lease, wall_clock()):
-            self._no_manager = missing_manager(lease, await look_up.managers(read), wall_clock())
-        self._unseen |= dict.fromkeys(read.unseen)
+        if self._has_reconciled_jobset and was_never_held(lease):
+            self._no_manager_finding = None
+        elif self._no_manager_finding is None and is_unheld(lease, wall_clock()):
+            self._no_manager_finding = missing_manager(lease, await look_up.managers(read), wall_clock())
+        self._unseen_facts |= dict.fromkeys(read.unseen)
 
-    def write(self, out: TextIO, *, namespaces: bool, width: int = 0) -> None:
-        """Write the table, and below it that no manager runs, and which facts could not be read.
+    def write(self, out: TextIO, *, with_namespaces: bool, width: int = 0) -> None:
+        """Write the table. Below it, write that no manager runs, and which facts could not be read.
 
-        The last column is wrapped at `width`, if that is not 0, and never cut. `namespaces`: write their column, too.
+        The last column is wrapped at `width`, unless this is 0.
         """
         rows = [("NAMESPACE", "NAME", "STATE", "SINCE", "CAUSE"), *self._rows]
-        out.writelines(columns([row if namespaces else row[1:] for row in rows], width=width))
-        if self._no_manager is not None:
-            waits = pluralize(self._unmanaged, "JobSet", "waits", "wait") if self._unmanaged else "no JobSet waits"
-            out.write(f"\n{waits} for a manager: {self._no_manager.message}\nto fix: {self._no_manager.fix}\n")
-        out.writelines(f"not looked at: {printable(note)}\n" for note in self._unseen)
+        out.writelines(columns([row if with_namespaces else row[1:] for row in rows], width=width))
+        if self._no_manager_finding is not None:
+            waits = (
+                pluralize(self._unmanaged_count, "JobSet", "waits", "wait")
+                if self._unmanaged_count
+                else "no JobSet waits"
+            )
+            out.write(
+                f"\n{waits} for a manager: {self._no_manager_finding.message}\nto fix: {self._no_manager_finding.fix}\n"
+            )
+        out.writelines(f"not looked at: {printable(note)}\n" for note in self._unseen_facts)
 
 
 def _without_manager_finding(explanation: Explanation) -> tuple[Explanation, Finding | None]:
-    """The explanation without the finding that no manager runs, and this finding, which is the same for all sets."""
+    """The explanation without the finding that no manager runs, and this finding, which is the same for all JobSets."""
     root = explanation.root
     no_manager = next((finding for finding in root.because if finding.cause in UNMANAGED), None)
     own_findings = tuple(finding for finding in root.because if finding is not no_manager)
@@ -103,42 +109,42 @@ def cause_line(explanation: Explanation) -> str:
 
     Empty for a set that runs.
     """
-    worst = _cause(explanation.root)
+    worst = _worst_cause(explanation.root)
     if explanation.headline or worst is None:
         return one_line(explanation.headline)
     words = [worst.message]
-    while cause := _cause(worst):
+    while cause := _worst_cause(worst):
         if cause.level is Level.NOTE:
             break
         worst, words = cause, [words[0], cause.message]
     return ": ".join(map(one_line, words))
 
 
-def _cause(root: Finding) -> Finding | None:
+def _worst_cause(root: Finding) -> Finding | None:
     """The first of the most severe findings below a finding; a note only if there are only notes."""
     severest_first = [Level.FAULT, Level.WAITS, Level.FINE, Level.NOTE]
     return min(root.because, key=lambda finding: severest_first.index(finding.worst_level), default=None)
 
 
-async def listing(client: Client, namespace: str | None) -> Listing:
+async def explain_all(client: Client, namespace: str | None) -> Listing:
     """Explain all JobSets of a namespace; None: of all namespaces. Raises `KubeError`."""
     result, group = Listing(), list[JobSet]()
     count = 0
-    async for js in client.pages(JOBSETS, type=JobSet, namespace=namespace, limit=_TOGETHER, timeout=COMMAND_TIMEOUT):
+    async for js in client.pages(JOBSETS, type=JobSet, namespace=namespace, limit=_GROUP_SIZE, timeout=COMMAND_TIMEOUT):
         if count == MAX_JOBSETS:
-            result.left_out = True
+            result.has_more = True
             break
         count += 1
         group.append(js)
-        if len(group) == _TOGETHER:
-            await _explain(client, group, result)
+        if len(group) == _GROUP_SIZE:
+            await _explain_group(client, group, result)
             group.clear()
-    await _explain(client, group, result)
+    await _explain_group(client, group, result)
     await result.look_for_manager(client)
     return result
 
 
-async def _explain(client: Client, group: Sequence[JobSet], result: Listing) -> None:
+async def _explain_group(client: Client, group: Sequence[JobSet], result: Listing) -> None:
     explanations: dict[str, Explanation] = {}
 
     async def explain_set(js: JobSet) -> None:

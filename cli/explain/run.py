@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from cli import session
 from cli.explain import show
-from cli.explain.listing import MAX_JOBSETS, listing
+from cli.explain.listing import MAX_JOBSETS, explain_all
 from cli.explain.terminal import terminal_text
 from cli.messages import colorful, printable
 from cli.output import dump, width_of
@@ -21,15 +21,15 @@ from diagnose.states import State
 from kube.clock import now as wall_clock
 
 ENDED = (State.COMPLETED, State.FAILED)
-"""States in which a JobSet changes no more."""
-EVERY = 2.0
+"""States in which a JobSet no longer changes."""
+UPDATE_PERIOD = 2.0
 """Seconds between two updates of `--watch`."""
-_AGES = re.compile(r'"time": "[^"]*"|\d+ (?:s|min|h|d)\b')
+_TIMES_AND_AGES = re.compile(r'"time": "[^"]*"|\d+ (?:s|min|h|d)\b')
 """Times and ages, which change between updates although the JobSet has not changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options(session.Where):
+class Options(session.ClusterFlags):
     """The JobSets to explain, and the form of the output.
 
     Without a name, all JobSets of the namespace are explained, or of all namespaces (`everywhere`). `watch`: write the
@@ -46,7 +46,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the explanation to `out`, or the problem to `err`. Returns the exit code."""
     if options.name is None:
         work = partial(_explain_all, options, out, err)
-        return session.run("explain", work, err, right="list", everywhere=options.everywhere)
+        return session.run("explain", work, err, verbs="list", everywhere=options.everywhere)
     return session.run("explain", partial(_explain_one, options, options.name, out), err)
 
 
@@ -54,32 +54,32 @@ async def _explain_one(options: Options, name_or_path: str, out: TextIO) -> int:
     name = session.jobset_name(name_or_path)
     if options.everywhere:
         raise session.UsageError("-A lists all JobSets: leave out the name, or write -n NAMESPACE")
-    async with session.connect_to(options) as connection, session.naming(connection, name):
+    async with session.connect_to(options) as connection, session.explain_missing_jobset(connection, name):
 
-        async def page() -> _Page:
+        async def compute_page() -> _Page:
             now = wall_clock()
             explanation = explain(await gather(connection.client, connection.namespace, name, now))
             body = show.json_form(explanation, now)
-            ended = explanation.state in ENDED
+            has_ended = explanation.state in ENDED
             if options.output != "text":
-                return _Page(dump(body, options.output), body, ended)
+                return _Page(dump(body, options.output), body, has_ended)
             if width := width_of(out):
                 lines = [*terminal_text(explanation, now, width, color=colorful(out))]
             else:
-                lines = [*map(printable, show.text(explanation, now))]
-            return _Page("".join(f"{line}\n" for line in lines), body, ended)
+                lines = [*map(printable, show.text_lines(explanation, now))]
+            return _Page("".join(f"{line}\n" for line in lines), body, has_ended)
 
-        await _pages(options, page, out)
+        await _write_pages(options, compute_page, out)
     return session.DONE
 
 
 async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
-    async with session.connect_to(options) as connection, session.naming(connection, ""):
+    async with session.connect_to(options) as connection, session.explain_missing_jobset(connection, ""):
 
-        async def page() -> _Page:
-            jobsets = await listing(connection.client, None if options.everywhere else connection.namespace)
+        async def compute_page() -> _Page:
+            jobsets = await explain_all(connection.client, None if options.everywhere else connection.namespace)
             if not (jobsets.bodies or options.everywhere) and (
-                text := await session.no_namespace(connection.client, connection.namespace)
+                text := await session.missing_namespace_message(connection.client, connection.namespace)
             ):
                 raise session.UsageError(text)
             body = {"items": jobsets.bodies}
@@ -87,7 +87,7 @@ async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
             if options.output != "text":
                 table.write(dump(body, options.output))
             elif jobsets.bodies:
-                jobsets.write(table, namespaces=options.everywhere, width=width_of(out))
+                jobsets.write(table, with_namespaces=options.everywhere, width=width_of(out))
             else:
                 scope = (
                     "in any namespace"
@@ -95,35 +95,35 @@ async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
                     else f"in namespace {connection.namespace}: -A looks in all"
                 )
                 err.write(f"there are no JobSets {scope}\n")
-            if jobsets.left_out:
+            if jobsets.has_more:
                 err.write(
                     f"there are more: only the first {MAX_JOBSETS} are shown; -n NAMESPACE or a name shows others\n"
                 )
-            return _Page(table.getvalue(), body, ended=False)
+            return _Page(table.getvalue(), body, has_ended=False)
 
-        await _pages(options, page, out)
+        await _write_pages(options, compute_page, out)
     return session.DONE
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """The text of an explanation, the same as JSON, and whether the JobSet has ended."""
+    """One version of the output: its text, its content as JSON, and whether the JobSet has ended."""
 
     text: str
     body: dict[str, Any]
-    ended: bool
+    has_ended: bool
 
 
-async def _pages(options: Options, page: Callable[[], Awaitable[_Page]], out: TextIO) -> None:
+async def _write_pages(options: Options, compute_page: Callable[[], Awaitable[_Page]], out: TextIO) -> None:
     """Write a page. With `--watch`, write the page again when its content changes, until the JobSet has ended."""
     last_content = ""
     while True:
-        current = await page()
-        content = _AGES.sub("", json.dumps(current.body))
+        current = await compute_page()
+        content = _TIMES_AND_AGES.sub("", json.dumps(current.body))
         if content != last_content:
             out.write(f"\n{current.text}" if last_content and current.text else current.text)
             out.flush()
-        if current.ended or not options.watch:
+        if current.has_ended or not options.watch:
             return
         last_content = content
-        await asyncio.sleep(EVERY)
+        await asyncio.sleep(UPDATE_PERIOD)

@@ -19,69 +19,72 @@ _QUOTED = re.compile('"[^"]*"')
 class Line(NamedTuple):
     """A statement or a fix, which may be wrapped to several lines.
 
-    `lead` is written before its first line, `below` before each further line. `level`: None for a fix or a note.
+    - `prefix` is written before its first line, `next_prefix` before each further line.
+    - `level`: None for a fix or a note.
     """
 
-    lead: str
-    below: str
-    words: str
+    prefix: str
+    next_prefix: str
+    text: str
     level: Level | None = None
 
 
-def text(explanation: Explanation, now: datetime) -> Iterator[str]:
+def text_lines(explanation: Explanation, now: datetime) -> Iterator[str]:
     """The lines of an explanation without line ends and without wrapping."""
     for line in lines(explanation, now):
-        yield f"{line.lead}{line.words}"
+        yield f"{line.prefix}{line.text}"
 
 
 def lines(explanation: Explanation, now: datetime) -> Iterator[Line]:
     """The lines of an explanation, from top to bottom."""
     root = explanation.root
-    yield Line("", "  ", f"{root.message}{_since(root.since, now)}", root.level)
-    yield from _below(root, "", root.since, now)
+    yield Line("", "  ", f"{root.message}{_since_text(root.since, now)}", root.level)
+    yield from _lines_below(root, "", root.since, now)
     if explanation.new_jobset:
         yield Line("a new JobSet: ", "  ", explanation.new_jobset)
     for note in explanation.unseen:
         yield Line("not looked at: ", "  ", note)
 
 
-def _below(finding: Finding, indent: str, shown: str, now: datetime) -> Iterator[Line]:
-    """The lines below a finding. `shown`: the time of the line above, which is not repeated."""
+def _lines_below(finding: Finding, indent: str, time_above: str, now: datetime) -> Iterator[Line]:
+    """The lines below a finding. `time_above`: the time of the line above, which is not repeated."""
     for position, cause in enumerate(finding.because):
         is_last = position == len(finding.because) - 1
-        since = "" if cause.since == shown else _since(cause.since, now)
-        deeper = indent + ("  " if is_last else "│ ")
-        hang = deeper + ("│ " if cause.because else "  ")
-        yield Line(f"{indent}{'└' if is_last else '├'} ", hang, f"{one_line(cause.message)}{since}", cause.level)
-        yield from _below(cause, deeper, cause.since or shown, now)
+        since = "" if cause.since == time_above else _since_text(cause.since, now)
+        child_indent = indent + ("  " if is_last else "│ ")
+        wrap_prefix = child_indent + ("│ " if cause.because else "  ")
+        yield Line(f"{indent}{'└' if is_last else '├'} ", wrap_prefix, f"{one_line(cause.message)}{since}", cause.level)
+        yield from _lines_below(cause, child_indent, cause.since or time_above, now)
         if cause.fix:
-            yield Line(f"{deeper}to fix: ", f"{deeper}  ", cause.fix)
+            yield Line(f"{child_indent}to fix: ", f"{child_indent}  ", cause.fix)
 
 
 def one_line(words: str) -> str:
     """A text of several lines, such as a message about Jobs, in one line.
 
-    Lines that differ only in the name of an object are written once, with the number of the others.
+    Of lines that differ only in the name of an object, the first is written, with the number of the others.
     """
     lines = dict.fromkeys(" ".join(line.split()) for line in words.splitlines() if line.strip())
-    alike: dict[str, list[str]] = {}
+    lines_by_pattern: dict[str, list[str]] = {}
     for line in lines:
-        alike.setdefault(_QUOTED.sub("", line, count=1), []).append(line)
-    return "; ".join(first + (f" (and {len(more)} more alike)" if more else "") for first, *more in alike.values())
+        lines_by_pattern.setdefault(_QUOTED.sub("", line, count=1), []).append(line)
+    return "; ".join(
+        first + (f" (and {len(more)} more alike)" if more else "") for first, *more in lines_by_pattern.values()
+    )
 
 
-def age_of(moment: str, now: datetime) -> str:
+def age_of(time: str, now: datetime) -> str:
     """The age of a time, such as `12 min`; empty for an empty text."""
-    seconds = seconds_since(moment, now)
+    seconds = seconds_since(time, now)
     return "" if seconds is None else age(seconds)
 
 
-def _since(moment: str, now: datetime) -> str:
+def _since_text(time: str, now: datetime) -> str:
     """A time in brackets, as in ` (since 14:05:03Z, 12 min)`, with the date if it is not today; or empty."""
-    seconds = seconds_since(moment, now)
+    seconds = seconds_since(time, now)
     if seconds is None:
         return ""
-    return f" (since {clock(moment, now)}, {age(seconds)})"
+    return f" (since {clock(time, now)}, {age(seconds)})"
 
 
 def json_form(explanation: Explanation, now: datetime) -> dict[str, Any]:
@@ -91,13 +94,13 @@ def json_form(explanation: Explanation, now: datetime) -> dict[str, Any]:
         "name": explanation.name,
         "state": explanation.state.phrase,
         "time": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        **_json(explanation.root),
+        **_finding_json(explanation.root),
         "newJobSet": explanation.new_jobset,
         "notLookedAt": list(explanation.unseen),
     }
 
 
-def _json(finding: Finding) -> dict[str, Any]:
+def _finding_json(finding: Finding) -> dict[str, Any]:
     return {
         "level": finding.level.value,
         "cause": finding.cause,
@@ -105,5 +108,5 @@ def _json(finding: Finding) -> dict[str, Any]:
         "since": finding.since,
         "wayOut": finding.fix,  # deprecated
         "remedy": finding.fix,
-        "because": [_json(cause) for cause in finding.because],
+        "because": [_finding_json(cause) for cause in finding.because],
     }

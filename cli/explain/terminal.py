@@ -17,12 +17,16 @@ _BOLD, _RESET = "\x1b[1m", "\x1b[0m"
 def terminal_text(explanation: Explanation, now: datetime, width: int, *, color: bool) -> Iterator[str]:
     """The lines of an explanation, wrapped and colored by level. The commands of a fix follow on lines of their own."""
     for line in lines(explanation, now):
-        words, style = printable(line.words), _COLORS.get(line.level) if line.level and color else None
-        commands = () if line.level else commands_in(words)
-        is_command = commands == (words,)
-        wrapped = [f"{line.lead}{words}"] if is_command else wrap(words, width, line.lead, line.below)
-        for position, part in enumerate(wrapped):
-            begin = len(line.below if position else line.lead)
-            yield f"{part[:begin]}{style}{part[begin:]}{_RESET}" if style else part
+        text, style = printable(line.text), _COLORS.get(line.level) if line.level and color else None
+        commands = () if line.level else commands_in(text)
+        is_command = commands == (text,)
+        wrapped = [f"{line.prefix}{text}"] if is_command else wrap(text, width, line.prefix, line.next_prefix)
+        for position, line_text in enumerate(wrapped):
+            prefix_length = len(line.next_prefix if position else line.prefix)
+            yield f"{line_text[:prefix_length]}{style}{line_text[prefix_length:]}{_RESET}" if style else line_text
         for command in commands if not is_command else ():
-            yield f"{' ' * len(line.below)}{_BOLD}{command}{_RESET}" if color else f"{' ' * len(line.below)}{command}"
+            yield (
+                f"{' ' * len(line.next_prefix)}{_BOLD}{command}{_RESET}"
+                if color
+                else f"{' ' * len(line.next_prefix)}{command}"
+            )

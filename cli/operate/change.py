@@ -39,7 +39,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         out.write(f"{title(js)}: {'suspended' if options.suspend else 'resumed'}\n")
         return session.DONE
 
-    return session.run(command, work, err, right="get and patch")
+    return session.run(command, work, err, verbs="get and patch")
 
 
 async def write(

@@ -48,12 +48,12 @@ CHANGE_EXAMPLES = """examples:
   %(prog)s train
   %(prog)s jobset/train -n team-a
 
-{what}
+{effect}
 To end all pods and start them again: jobset restart.
 
 exit codes:
   0  done, or it was so already
-  1  not possible: no JobSet of that name, one that has ended{more}
+  1  not possible: no JobSet of that name, one that has ended{more_reasons}
   2  not done: wrong usage, a cluster that does not answer or refuses, no right to get and patch JobSets"""
 
 RESTART_EXAMPLES = """examples:
@@ -125,20 +125,20 @@ def add_scale(commands: Commands) -> None:
     """Register the command `scale`."""
     parser = _command(commands, "scale", SCALE_EXAMPLES)
     text = "a ReplicatedJob and its number of Jobs, such as workers=6"
-    parser.add_argument("replicas", nargs="+", action=_Sizes, type=_size, metavar="NAME=JOBS", help=text)
+    parser.add_argument("replicas", nargs="+", action=_JobCounts, type=_job_count, metavar="NAME=JOBS", help=text)
     parser.set_defaults(handler=run_module("cli.operate.scale"))
 
 
 def add_suspend(commands: Commands) -> None:
     """Register the command `suspend`."""
-    examples = CHANGE_EXAMPLES.format(what=SUSPENDED, more="")
+    examples = CHANGE_EXAMPLES.format(effect=SUSPENDED, more_reasons="")
     parser = _command(commands, "suspend", examples)
     parser.set_defaults(handler=run_module("cli.operate.change"), suspend=True)
 
 
 def add_resume(commands: Commands) -> None:
     """Register the command `resume`."""
-    examples = CHANGE_EXAMPLES.format(what=RESUMED, more=", or one that a queue resumes")
+    examples = CHANGE_EXAMPLES.format(effect=RESUMED, more_reasons=", or one that a queue resumes")
     parser = _command(commands, "resume", examples)
     parser.set_defaults(handler=run_module("cli.operate.change"), suspend=False)
 
@@ -151,17 +151,17 @@ def _command(commands: Commands, name: str, examples: str) -> argparse.ArgumentP
     return parser
 
 
-class _Sizes(argparse.Action):
+class _JobCounts(argparse.Action):
     """Collects the numbers of Jobs by the name of the ReplicatedJob. Refuses a name that is given twice."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: object) -> None:
-        sizes = dict(values)
-        if len(sizes) < len(values):
+        job_counts = dict(values)
+        if len(job_counts) < len(values):
             parser.error(f"argument {self.metavar}: a ReplicatedJob is named twice")
-        setattr(namespace, self.dest, sizes)
+        setattr(namespace, self.dest, job_counts)
 
 
-def _size(text: str) -> tuple[str, int]:
+def _job_count(text: str) -> tuple[str, int]:
     name, equals, number = text.partition("=")
     if not (name and equals and number.isascii() and number.isdigit() and len(number) <= MAX_DIGITS):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=JOBS with a whole number of Jobs, such as workers=6")

@@ -29,7 +29,7 @@ MAX_LOGS = 100
 MAX_BYTES = 4 << 20
 """At most this many bytes of one log are read. The API server cuts the log there."""
 _NO_MESSAGE = "no termination message; with terminationMessagePolicy: FallbackToLogsOnError there are the last lines"
-_RIGHT = "ask for the right to list pods and to get pods/log"
+_RIGHT_HINT = "ask for the right to list pods and to get pods/log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,46 +72,46 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                         connection, js, container=options.container, tail=options.tail, out=out, err=err
                     )
                     return await follower.run(options.job)
-                pods = await _pods(connection, js, options, err)
+                pods = await _read_pods(connection, js, options, err)
                 if not pods:
                     _refuse_unknown_job(js, options.job)
-                waits = await _waits(connection, js, options) if not pods else ""
-                attempt_pods = _pods_of_attempt(pods, js, options, waits or LOGS_ARE_GONE)
-                chosen = logs(attempt_pods, options.container)
-                if not chosen:
-                    raise RefusedError(_no_container(js, options, logs(attempt_pods, "")))
-                return await _write(connection, chosen, options.tail, out, err)
+                wait_reason = await _wait_reason(connection, js, options) if not pods else ""
+                attempt_pods = _pods_of_attempt(pods, js, options, wait_reason or LOGS_ARE_GONE)
+                chosen_logs = logs(attempt_pods, options.container)
+                if not chosen_logs:
+                    raise RefusedError(_no_container_message(js, options, logs(attempt_pods, "")))
+                return await _write_logs(connection, chosen_logs, options.tail, out, err)
             except Forbidden as error:
-                raise session.NoRightError(f"{error}; {_RIGHT} in namespace {connection.namespace}") from error
+                raise session.NoRightError(f"{error}; {_RIGHT_HINT} in namespace {connection.namespace}") from error
 
     return session.run("logs", work, err)
 
 
 def _write_previous(js: JobSet, options: Options, out: TextIO) -> int:
-    """Write the ends of failed pods in the status, oldest first. Raises `RefusedError` without any."""
+    """Write the termination messages in the status, the oldest first. Raises `RefusedError` if there are none."""
     _refuse_unknown_job(js, options.job)
-    ends = [
-        end
-        for end in js.status.attempt_history
-        if end.pod
-        and options.attempt in {None, end.attempt}
-        and options.job in {"", end.failed_job}
-        and options.container in {"", end.container}
+    failed_attempts = [
+        attempt
+        for attempt in js.status.attempt_history
+        if attempt.pod
+        and options.attempt in {None, attempt.attempt}
+        and options.job in {"", attempt.failed_job}
+        and options.container in {"", attempt.container}
     ]
-    if not ends:
+    if not failed_attempts:
         raise RefusedError(f"the status of {title(js)} names no failed pod of these: jobset logs shows what is there")
     write_line = lines_of_programs(out)
-    for end in ends:
-        node = f" on node {end.node}" if end.node else ""
-        prefix = f"[{end.pod} {end.container}]"
-        when = f" at {end.time}" if end.time else ""
-        write_line(prefix, f"attempt {end.attempt} failed{node}{when}, exit code {end.exit_code}")
-        for line in (end.termination_message or _NO_MESSAGE).split("\n"):
+    for attempt in failed_attempts:
+        node = f" on node {attempt.node}" if attempt.node else ""
+        prefix = f"[{attempt.pod} {attempt.container}]"
+        when = f" at {attempt.time}" if attempt.time else ""
+        write_line(prefix, f"attempt {attempt.attempt} failed{node}{when}, exit code {attempt.exit_code}")
+        for line in (attempt.termination_message or _NO_MESSAGE).split("\n"):
             write_line(prefix, line)
     return session.DONE
 
 
-async def _pods(connection: session.Session, js: JobSet, options: Options, err: TextIO) -> Sequence[LogPod]:
+async def _read_pods(connection: session.Session, js: JobSet, options: Options, err: TextIO) -> Sequence[LogPod]:
     """The pods of the JobSet, or of one of its Jobs."""
     pods: list[LogPod] = []
     async for body in connection.client.pages(
@@ -124,7 +124,7 @@ async def _pods(connection: session.Session, js: JobSet, options: Options, err: 
     return pods
 
 
-async def _waits(connection: session.Session, js: JobSet, options: Options) -> str:
+async def _wait_reason(connection: session.Session, js: JobSet, options: Options) -> str:
     """Why the requested Job has no pods yet; empty if it has had pods, or if this is not known."""
     if not options.job or end_summary(js):
         return ""
@@ -154,7 +154,7 @@ def _refuse_unknown_job(js: JobSet, job: str) -> None:
         raise RefusedError(f"{title(js)} has no Job {job}; {did_you_mean(job, names)}")
 
 
-def _no_container(js: JobSet, options: Options, readable: Sequence[Log]) -> str:
+def _no_container_message(js: JobSet, options: Options, readable: Sequence[Log]) -> str:
     if readable:
         guess = did_you_mean(options.container, sorted({log.container for log in readable}), intro="there are")
         return f"no container {options.container} in these pods; {guess}"
@@ -164,21 +164,23 @@ def _no_container(js: JobSet, options: Options, readable: Sequence[Log]) -> str:
     )
 
 
-async def _write(connection: session.Session, chosen: Sequence[Log], tail: int, out: TextIO, err: TextIO) -> int:
+async def _write_logs(
+    connection: session.Session, chosen_logs: Sequence[Log], tail: int, out: TextIO, err: TextIO
+) -> int:
     """Read and write the logs, one after the other. Returns the exit code."""
     has_written = False
     write_line = lines_of_programs(out)
-    missing: list[Unread] = []
-    for log in chosen[:MAX_LOGS]:
+    unread_logs: list[Unread] = []
+    for log in chosen_logs[:MAX_LOGS]:
         if log.waits:
-            err.write(printable(_without_log(log, connection.namespace)) + "\n")
+            err.write(printable(_waiting_message(log, connection.namespace)) + "\n")
             continue
         try:
-            text = await _read(connection, log, tail)
+            text = await _read_log(connection, log, tail)
         except Forbidden:
             raise
         except ApiError as error:
-            missing.append(unread_log(log.prefix, error.message or error.reason))
+            unread_logs.append(unread_log(log.prefix, error.message or error.reason))
             continue
         has_written = True
         lines = text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []
@@ -187,13 +189,15 @@ async def _write(connection: session.Session, chosen: Sequence[Log], tail: int, 
         if len(text) >= MAX_BYTES:
             command = f"kubectl logs {log.pod} -c {log.container} -n {connection.namespace}"
             err.write(f"{log.prefix} is cut after {MAX_BYTES >> 20} MiB: {command} shows all\n")
-    err.writelines(f"{printable(line)}\n" for line in reasons(missing))
-    if len(chosen) > MAX_LOGS:
-        err.write(f"jobset logs: {count_noun(len(chosen) - MAX_LOGS, 'more log')}: --job JOB shows those of one Job\n")
+    err.writelines(f"{printable(line)}\n" for line in reasons(unread_logs))
+    if len(chosen_logs) > MAX_LOGS:
+        err.write(
+            f"jobset logs: {count_noun(len(chosen_logs) - MAX_LOGS, 'more log')}: --job JOB shows those of one Job\n"
+        )
     return session.DONE if has_written else session.FAILED
 
 
-def _without_log(log: Log, namespace: str) -> str:
+def _waiting_message(log: Log, namespace: str) -> str:
     """The message about a waiting container whose last run is not known."""
     _, restarts = log.run
     if not restarts:
@@ -205,7 +209,7 @@ def _without_log(log: Log, namespace: str) -> str:
     )
 
 
-async def _read(connection: session.Session, log: Log, tail: int) -> bytes:
+async def _read_log(connection: session.Session, log: Log, tail: int) -> bytes:
     query = [("container", log.container), ("limitBytes", str(MAX_BYTES))]
     query += [("tailLines", str(tail))] if tail >= 0 else []
     return await connection.client.raw(PODS.path(connection.namespace, log.pod, "log"), tuple(query))

@@ -28,7 +28,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     async def work() -> int:
         name = session.jobset_name(options.name)
         async with session.connect_to(options) as connection:
-            async with session.naming(connection, name):
+            async with session.explain_missing_jobset(connection, name):
                 js = await session.get_jobset(connection, name)
                 await _refuse(connection, js)
                 write_warnings("restart", await write(connection, js, suspend_patch(js, suspend=True)), err)
@@ -38,7 +38,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
             try:
                 async with waiting:
                     await wait_for_state(connection, js, "suspended")
-                async with session.naming(connection, name):
+                async with session.explain_missing_jobset(connection, name):
                     await write(connection, js, suspend_patch(js, suspend=False))
             except (NeverError, session.NoJobSetError):
                 raise  # the JobSet has ended or is gone, so it cannot be resumed
@@ -54,7 +54,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         out.write(f"{title(js)}: resumed\n")
         return session.DONE
 
-    return session.run("restart", work, err, right="get, list, watch and patch")
+    return session.run("restart", work, err, verbs="get, list, watch and patch")
 
 
 async def _refuse(connection: session.Session, js: JobSet) -> None:

@@ -31,4 +31,4 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         out.write(f"{title(js)}: scaled: {sizes}\n")
         return session.DONE
 
-    return session.run("scale", work, err, right="get and patch")
+    return session.run("scale", work, err, verbs="get and patch")

@@ -52,7 +52,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         out.write(f"{title(js)}: {options.state}{end}\n")
         return session.DONE
 
-    return session.run("wait", work, err, right="get, list and watch")
+    return session.run("wait", work, err, verbs="get, list and watch")
 
 
 async def wait_for_state(connection: session.Session, first: JobSet, state: str) -> JobSet:

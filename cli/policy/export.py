@@ -57,9 +57,9 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     warn_of_exceptions(filed_exceptions, policies, None, moment, report)
     if code := write_faults("policy export", report, err):
         return code
-    limits = {policy.metadata.name: policy.spec.exceptions for policy in policies}
-    too_long = [exception for exception in exceptions if _is_too_long(exception, limits, moment)]
-    exceptions = [exception for exception in exceptions if exception not in too_long]
+    exception_limits = {policy.metadata.name: policy.spec.exceptions for policy in policies}
+    too_long_exceptions = [exception for exception in exceptions if _is_too_long(exception, exception_limits, moment)]
+    exceptions = [exception for exception in exceptions if exception not in too_long_exceptions]
     circumstances = Circumstances(options.queue_controllers or PolicySettings().queue_controllers, exceptions, moment)
     objects: list[JSON] = []
     for policy in policies:
@@ -68,7 +68,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     for policy in policies:
         err.writelines(f"{policy.metadata.name}: {note}\n" for note in notes(policy, exceptions, moment))
     err.writelines(f"{feature.need}\n" for feature in needed_features(objects))
-    for exception in too_long:
+    for exception in too_long_exceptions:
         meta = exception.metadata
         err.write(
             f"{exception.spec.policy}: exception {meta.namespace}/{meta.name} does not count: it lasts too long\n"
@@ -94,12 +94,14 @@ def with_default_namespace(exception: JobSetPolicyException) -> JobSetPolicyExce
     return msgspec.structs.replace(exception, metadata=with_namespace)
 
 
-def _is_too_long(exception: JobSetPolicyException, limits: Mapping[str, Exceptions | None], now: datetime) -> bool:
+def _is_too_long(
+    exception: JobSetPolicyException, exception_limits: Mapping[str, Exceptions | None], now: datetime
+) -> bool:
     """Whether an exception that is not stored lasts longer than its policy allows. Each export would extend its time.
 
-    `limits`: for exceptions from the policies of these names.
+    `exception_limits`: for exceptions from the policies of these names.
     """
-    allowed = limits.get(exception.spec.policy)
+    allowed = exception_limits.get(exception.spec.policy)
     expires = time_of(exception.spec.expires_at)
     if exception.metadata.creation_timestamp or allowed is None or expires is None:
         return False
@@ -114,5 +116,5 @@ def notes(policy: JobSetPolicy, exceptions: Sequence[JobSetPolicyException], now
     for number, (exception, end) in enumerate(unexpired_exceptions(exceptions, policy, now)):
         meta = exception.metadata
         counts = f"counts for new JobSets until {format_time(end)}"
-        beyond = f"does not count in the API server: at most {MAX_EXCEPTIONS} from one policy do"
-        yield f"exception {meta.namespace}/{meta.name} {counts if number < MAX_EXCEPTIONS else beyond}"
+        does_not_count = f"does not count in the API server: at most {MAX_EXCEPTIONS} from one policy do"
+        yield f"exception {meta.namespace}/{meta.name} {counts if number < MAX_EXCEPTIONS else does_not_count}"

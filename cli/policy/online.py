@@ -32,7 +32,7 @@ from policy.suites.answers import Answer, differences, interpret, refused_otherw
 from policy.suites.judge import Result, compare
 from policy.suites.rounds import rounds
 
-SPEC = ClusterSpec(name="policy-test", profile="api")
+CLUSTER_SPEC = ClusterSpec(name="policy-test", profile="api")
 Suites = Sequence[tuple[LoadedSuite, list[Result]]]
 
 
@@ -41,7 +41,7 @@ def judge_online(suites: Suites, gates: FeatureGates) -> list[list[Result]]:
 
     Raises `CheckError` if the API server cannot be started or does not answer.
     """
-    with _servers(gates) as cluster:
+    with _run_servers(gates) as cluster:
         try:
             return asyncio.run(_judge_suites(suites, cluster.kubeconfig, cluster.audit_log))
         except (KubeError, TimeoutError) as error:
@@ -49,7 +49,7 @@ def judge_online(suites: Suites, gates: FeatureGates) -> list[list[Result]]:
 
 
 @contextlib.contextmanager
-def _servers(gates: FeatureGates) -> Iterator[Cluster]:
+def _run_servers(gates: FeatureGates) -> Iterator[Cluster]:
     """An API server and a manager that run for the length of the block."""
     if missing := extras.missing():
         raise CheckError(f"--server starts the manager, and {missing} is not installed: install {extras.EXTRA}")
@@ -59,15 +59,15 @@ def _servers(gates: FeatureGates) -> Iterator[Cluster]:
         port = local.free_port()
         local.install(cluster, webhook_port=port)
         local.install_policies(cluster, webhook_port=port)
-        local.kubectl(cluster, "create", "-f", "-", stdin=json.dumps(_lease()))
+        local.kubectl(cluster, "create", "-f", "-", stdin=json.dumps(_foreign_lease()))
         manager = local.start(cluster, folder / "manager", webhook_port=port, sections={"featureGates": feature_gates})
         stack.callback(local.stop, manager)
 
-    with local_cluster("--server", SPEC, " and the manager", prepare) as cluster:
+    with local_cluster("--server", CLUSTER_SPEC, " and the manager", prepare) as cluster:
         yield cluster
 
 
-def _lease() -> JSON:
+def _foreign_lease() -> JSON:
     """The manager's lease with a holder that does not exist, for a day, so that the manager reconciles no JobSets."""
     spec = {"holderIdentity": probes.NAME, "leaseDurationSeconds": 86400}
     metadata = {"name": LeaderElectionSettings().resource_name, "namespace": NAMESPACE}
@@ -75,36 +75,40 @@ def _lease() -> JSON:
 
 
 async def _judge_suites(suites: Suites, kubeconfig: Path, audit_log: Path) -> list[list[Result]]:
-    count = sum(result.is_askable for _, results in suites for result in results)
+    test_count = sum(result.is_askable for _, results in suites for result in results)
     async with session.connect(kubeconfig=str(kubeconfig)) as connection:
         server = Server(connection.client.without_limits(), audit_log)
         await server.prepare()
-        with step(f"asking it about {count} JobSets") as report:
-            return [await _judge_suite_online(server, loaded, results, report, count) for loaded, results in suites]
+        with step(f"asking it about {test_count} JobSets") as report:
+            return [
+                await _judge_suite_online(server, loaded, results, report, test_count) for loaded, results in suites
+            ]
 
 
 async def _judge_suite_online(
-    server: Server, loaded: LoadedSuite, results: list[Result], report: Report, count: int
+    server: Server, loaded: LoadedSuite, results: list[Result], report: Report, test_count: int
 ) -> list[Result]:
-    judged = list(results)
+    merged_results = list(results)
     await server.withdraw()
     for round_ in rounds(loaded, [number for number, result in enumerate(results) if result.is_askable]):
         await server.enter(loaded, round_)
-        answers = await server.ask(loaded, round_.tests, lambda done: report(f"{done} of {count}"))
+        answers = await server.ask(loaded, round_.tests, lambda done: report(f"{done} of {test_count}"))
         for number, answer in answers.items():
-            judged[number] = _compare_with(loaded, number, results[number], answer)
-    return judged
+            merged_results[number] = _add_answer(loaded, number, results[number], answer)
+    return merged_results
 
 
-def _compare_with(loaded: LoadedSuite, number: int, result: Result, answer: Answer) -> Result:
+def _add_answer(loaded: LoadedSuite, number: int, result: Result, answer: Answer) -> Result:
     """The result of a test, with differences from the API server's answer added.
 
     If only the API server can judge the test, its verdict is the result.
     """
     test, path = loaded.suite.tests[number], FieldPath(("tests", number))
     interpretation = interpret(answer, loaded.policies, update=bool(test.old_jobset))
-    refused = list(refused_otherwise(interpretation, path.at("jobset"), test.jobset))
+    refusal_failures = list(refused_otherwise(interpretation, path.at("jobset"), test.jobset))
     if result.verdict is None:
-        return Result(test.name, (*compare(interpretation.verdict, test, path), *refused), interpretation.verdict)
-    new_failures = [*differences(result.verdict, answer, interpretation, path, test.name), *refused]
+        return Result(
+            test.name, (*compare(interpretation.verdict, test, path), *refusal_failures), interpretation.verdict
+        )
+    new_failures = [*differences(result.verdict, answer, interpretation, path, test.name), *refusal_failures]
     return replace(result, failures=(*result.failures, *new_failures), differs=bool(new_failures))

@@ -45,7 +45,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         numbers, admit = range(len(loaded.suite.tests)), admission(options.gates)
         judged.append((loaded, [judge(loaded, number, admit) for number in numbers]))
     if options.server and not (report.problems or report.errors):
-        judged = _online(judged, report, options.gates)
+        judged = _with_server_results(judged, report, options.gates)
     results: dict[str, list[Result]] = {}
     for loaded, suite_results in judged:
         results.setdefault(loaded.document.source.name, []).extend(suite_results)
@@ -62,7 +62,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     return 1 if report.errors else 0
 
 
-def _online(
+def _with_server_results(
     judged: list[tuple[LoadedSuite, list[Result]]], report: Report, gates: FeatureGates
 ) -> list[tuple[LoadedSuite, list[Result]]]:
     """The suites with the results of an API server. Without an API server, a problem is reported."""

@@ -33,12 +33,12 @@ from policy.judged import JudgedJobSet, Namespace
 from policy.types import JobSetPolicy
 
 MAX_SHOWN = 1000
-"""At most this many violations are written. The number of the others is added."""
+"""At most this many violations are written. The number of further violations is written, too."""
 _GATES = FeatureGates({"AllAlpha": True})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options(session.Where):
+class Options(session.ClusterFlags):
     """The namespace and the form of the output. `policies`: files of policies; empty for those of the cluster."""
 
     policies: Sequence[str] = ()
@@ -51,37 +51,37 @@ class ScanResult:
     """The result of a scan.
 
     - `locations`: file and line of each rule of policies in files, by policy and rule.
-    - `refused`: the number of JobSets that would be refused if all policies denied.
-    - `refused_now`: the number of JobSets that a policy with Deny refuses.
-    - `shown`: the violations to write. `left_out`: the number of further violations.
-    - `broken`: the number of JobSets that break a rule, by policy and rule.
+    - `refused_count`: the number of JobSets that would be refused if all policies denied.
+    - `refused_now_count`: the number of JobSets that a policy with Deny refuses.
+    - `shown_violations`: the violations to write. `hidden_count`: the number of further violations.
+    - `broken_counts`: the number of JobSets that break a rule, by policy and rule.
     - `actions`: the present actions of each policy.
-    - `unread`: the number of JobSets that could not be decoded.
+    - `unreadable_count`: the number of JobSets that could not be decoded.
     """
 
     locations: Mapping[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
-    jobsets: int = 0
-    refused: int = 0
-    refused_now: int = 0
-    shown: list[dict[str, Any]] = field(default_factory=list)
-    left_out: int = 0
-    broken: Counter[tuple[str, str]] = field(default_factory=Counter)
+    jobset_count: int = 0
+    refused_count: int = 0
+    refused_now_count: int = 0
+    shown_violations: list[dict[str, Any]] = field(default_factory=list)
+    hidden_count: int = 0
+    broken_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     actions: dict[str, list[str]] = field(default_factory=dict)
-    unread: int = 0
+    unreadable_count: int = 0
 
     def add(self, judged: JudgedJobSet, violations: Sequence[Violation]) -> None:
         """Count a JobSet and its violations."""
-        self.refused += bool(violations)
-        self.refused_now += any(violation.policy.spec.denies for violation in violations)
-        self.broken.update({(violation.policy.metadata.name, violation.rule) for violation in violations})
+        self.refused_count += bool(violations)
+        self.refused_now_count += any(violation.policy.spec.denies for violation in violations)
+        self.broken_counts.update({(violation.policy.metadata.name, violation.rule) for violation in violations})
         for violation in violations:
             policy, rule = violation.policy.metadata.name, violation.rule
             self.actions[policy] = list(violation.policy.spec.validation_actions)
-            if len(self.shown) == MAX_SHOWN:
-                self.left_out += 1
+            if len(self.shown_violations) == MAX_SHOWN:
+                self.hidden_count += 1
                 continue
             meta, error = judged.js.metadata, violation.error
-            self.shown.append({
+            self.shown_violations.append({
                 "namespace": meta.namespace,
                 "jobset": meta.name,
                 "policy": policy,
@@ -101,32 +101,36 @@ class ScanResult:
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the violations to `out`, and problems to `err`. Returns the exit code."""
-    return session.run("policy scan", partial(_scan, options, out, err), err, right="list")
+    return session.run("policy scan", partial(_scan, options, out, err), err, verbs="list")
 
 
 async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
-    filed_policies = _from_files(options.policies, err) if options.policies else []
+    filed_policies = _load_policies(options.policies, err) if options.policies else []
     if filed_policies is None:
         return session.NOT_DONE
     async with session.connect_to(options) as connection:
         policies = [filed.value for filed in filed_policies] or await stored_policies(connection.client)
         namespace = None if options.everywhere else connection.namespace
         exceptions = await stored_exceptions(connection.client, namespace)
-        namespaces, result = Namespaces(connection.client, policies), ScanResult(_locations(filed_policies))
-        async with session.naming(connection, ""):
+        namespaces, result = Namespaces(connection.client, policies), ScanResult(_rule_locations(filed_policies))
+        async with session.explain_missing_jobset(connection, ""):
             async for obj in stored_jobsets(connection.client, namespace):
                 name = str(dig(obj, "metadata", "namespace"))
                 with contextlib.suppress(NoNamespaceError):  # namespace and JobSet have been deleted meanwhile
                     _judge(obj, policies, await namespaces.get(name), exceptions.get(name, []), result)
-        if namespace and not result.jobsets and (text := await session.no_namespace(connection.client, namespace)):
+        if (
+            namespace
+            and not result.jobset_count
+            and (text := await session.missing_namespace_message(connection.client, namespace))
+        ):
             raise session.UsageError(text)
     _write(result, options.output, out)
-    if result.unread:
-        err.write(f"jobset policy scan: JobSets that cannot be read: {result.unread}\n")
-    return session.NOT_DONE if result.unread else session.FAILED if result.refused else session.DONE
+    if result.unreadable_count:
+        err.write(f"jobset policy scan: JobSets that cannot be read: {result.unreadable_count}\n")
+    return session.NOT_DONE if result.unreadable_count else session.FAILED if result.refused_count else session.DONE
 
 
-def _from_files(names: Sequence[str], err: TextIO) -> list[FiledObject[JobSetPolicy]] | None:
+def _load_policies(names: Sequence[str], err: TextIO) -> list[FiledObject[JobSetPolicy]] | None:
     """The policies in files; None if they have faults, which are written to `err`."""
     report = Report()
     policies, _ = load(names, report)
@@ -134,7 +138,7 @@ def _from_files(names: Sequence[str], err: TextIO) -> list[FiledObject[JobSetPol
     return None if write_faults("policy scan", report, err) else policies
 
 
-def _locations(policies: Sequence[FiledObject[JobSetPolicy]]) -> dict[tuple[str, str], tuple[str, int]]:
+def _rule_locations(policies: Sequence[FiledObject[JobSetPolicy]]) -> dict[tuple[str, str], tuple[str, int]]:
     """The file and the line of each rule, by the names of policy and rule."""
     return {
         (filed.value.metadata.name, rule.name): filed.line(SPEC.at("rules", rule.name))
@@ -151,10 +155,10 @@ def _judge(
     result: ScanResult,
 ) -> None:
     """Judge one JobSet, and add it to the result."""
-    result.jobsets += 1
+    result.jobset_count += 1
     judged = judged_of(obj, _GATES)
     if judged is None:
-        result.unread += 1
+        result.unreadable_count += 1
         return
     result.add(judged, broken_rules(policies, judged, namespace, exceptions, now()))
 
@@ -168,22 +172,22 @@ def _write(result: ScanResult, output: str, out: TextIO) -> None:
             "jobsets": n,
             **result.location(policy, rule),
         }
-        for (policy, rule), n in sorted(result.broken.items())
+        for (policy, rule), n in sorted(result.broken_counts.items())
     ]
     if output in FORMS:
-        body = {"jobsets": result.jobsets, "refused": result.refused, "refusedNow": result.refused_now}
-        lists = {"counts": counts, "violations": result.shown, "leftOut": result.left_out}
+        body = {"jobsets": result.jobset_count, "refused": result.refused_count, "refusedNow": result.refused_now_count}
+        lists = {"counts": counts, "violations": result.shown_violations, "leftOut": result.hidden_count}
         out.write(dump({**body, **lists}, output))
         return
     if counts:
         location_columns = ("where",) if result.locations else ()
         _table(("policy", "rule", "actions", "jobsets", *location_columns), counts, out)
         out.write("\n")
-        _table(("namespace", "jobset", "rule", *location_columns, "path", "message"), result.shown, out)
-    if result.left_out:
-        out.write(f"and {result.left_out} more\n")
-    counts_text = f"{result.refused_now} of {result.jobsets} JobSets would be refused now"
-    out.write(f"{counts_text}, {result.refused - result.refused_now} more if all policies denied\n")
+        _table(("namespace", "jobset", "rule", *location_columns, "path", "message"), result.shown_violations, out)
+    if result.hidden_count:
+        out.write(f"and {result.hidden_count} more\n")
+    counts_text = f"{result.refused_now_count} of {result.jobset_count} JobSets would be refused now"
+    out.write(f"{counts_text}, {result.refused_count - result.refused_now_count} more if all policies denied\n")
 
 
 def _table(names: tuple[str, ...], rows: Sequence[Mapping[str, Any]], out: TextIO) -> None:

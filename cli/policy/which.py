@@ -25,14 +25,14 @@ from policy.exceptions import format_time, standing
 from policy.judged import Namespace
 from policy.types import JobSetPolicy, JobSetPolicyObject, Selector
 
-NOT_SAID = "the manager has said nothing about it"
+NO_STATEMENT = "the manager has said nothing about it"
 _ENFORCEMENT_WORDS = {True: "holds it", False: "does not", None: "not known"}
 _GATES = FeatureGates({"AllAlpha": True})
 """All feature gates are on, since those of the manager are not known. So defaults that need a gate are listed, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options(session.Where):
+class Options(session.ClusterFlags):
     """The namespace, and the form of the output."""
 
     output: str = "table"
@@ -50,34 +50,35 @@ async def _which(options: Options, out: TextIO) -> int:
             namespace = await Namespaces(connection.client, policies).get(connection.namespace)
         except NoNamespaceError as error:
             raise session.UsageError(
-                await session.no_namespace(connection.client, connection.namespace) or str(error)
+                await session.missing_namespace_message(connection.client, connection.namespace) or str(error)
             ) from error
         exceptions = await stored_exceptions(connection.client, connection.namespace)
     matching = [policy for policy in policies if policy.spec.match.namespace_selector.matches(namespace.labels)]
     policies_by_name = {policy.metadata.name: policy for policy in policies}
-    bodies = [_policy(policy) for policy in matching]
+    policy_bodies = [_policy_json(policy) for policy in matching]
     contradictions = [
         f"policy {policy.metadata.name}: {error.reader_text}"
         for position, policy in enumerate(matching)
         for error in conflicts(policy, matching[position + 1 :], _GATES)
     ]
     exception_bodies = [
-        _exception(exception, policies_by_name, namespace) for exception in exceptions.get(connection.namespace, [])
+        _exception_json(exception, policies_by_name, namespace)
+        for exception in exceptions.get(connection.namespace, [])
     ]
     if options.output in FORMS:
         body = {
             "namespace": connection.namespace,
-            "policies": bodies,
+            "policies": policy_bodies,
             "exceptions": exception_bodies,
             "conflicts": contradictions,
         }
         out.write(dump(body, options.output))
         return session.DONE
-    _write(connection.namespace, bodies, exception_bodies, contradictions, out)
+    _write(connection.namespace, policy_bodies, exception_bodies, contradictions, out)
     return session.DONE
 
 
-def _policy(policy: JobSetPolicyObject) -> dict[str, Any]:
+def _policy_json(policy: JobSetPolicyObject) -> dict[str, Any]:
     spec = policy.spec
     return {
         "name": policy.metadata.name,
@@ -94,21 +95,21 @@ def _api_server_enforcement(policy: JobSetPolicyObject) -> dict[str, Any]:
     """Whether the API server enforces a policy (`holds`, None if this is not known), and a message."""
     condition = find(policy.status.conditions, IN_API_SERVER)
     if condition is None:
-        return {"holds": None, "message": NOT_SAID}
+        return {"holds": None, "message": NO_STATEMENT}
     return {"holds": condition.status == "True", "message": condition.message}
 
 
-def _exception(
+def _exception_json(
     exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace
 ) -> dict[str, Any]:
-    stands = standing(exception, policies.get(exception.spec.policy), namespace, now())
+    current_standing = standing(exception, policies.get(exception.spec.policy), namespace, now())
     return {
         "name": exception.metadata.name,
         "policy": exception.spec.policy,
         "rules": list(exception.spec.rules),
-        "until": format_time(stands.until) if stands.until else None,
-        "absentRules": list(stands.absent),
-        "whyNot": stands.why_not,
+        "until": format_time(current_standing.until) if current_standing.until else None,
+        "absentRules": list(current_standing.absent),
+        "whyNot": current_standing.why_not,
     }
 
 
@@ -141,20 +142,20 @@ def _write(
         for policy in policies:
             enforcement = policy["apiServer"]
             if enforcement and not enforcement["holds"]:
-                doubt = "may not be" if enforcement["holds"] is None else "is not"
-                text = f"policy {policy['name']} {doubt} held by the API server: {enforcement['message']}"
+                negated_verb = "may not be" if enforcement["holds"] is None else "is not"
+                text = f"policy {policy['name']} {negated_verb} held by the API server: {enforcement['message']}"
                 out.write(f"{printable(text)}\n")
         out.writelines(f"{printable(text)}\n" for text in contradictions)
     if exceptions:
         lines = [
-            (item["name"], item["policy"], ",".join(item["rules"]), item["whyNot"] or _until(item))
+            (item["name"], item["policy"], ",".join(item["rules"]), item["whyNot"] or _expiry_text(item))
             for item in exceptions
         ]
         out.write("\n")
         out.writelines(columns([("EXCEPTION", "POLICY", "RULES", "COUNTS"), *lines]))
 
 
-def _until(exception: Mapping[str, Any]) -> str:
+def _expiry_text(exception: Mapping[str, Any]) -> str:
     absent = " or ".join(exception["absentRules"])
     return f"until {exception['until']}" + (f"; the policy has no rule {absent}" if absent else "")
 

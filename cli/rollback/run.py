@@ -28,7 +28,7 @@ _UNGATED: JSON = {
 
 
 @dataclass(frozen=True, slots=True)
-class Options(session.Where):
+class Options(session.ClusterFlags):
     """The namespace (empty for all), and the form of the output. `release`: whether to lift scheduling gates."""
 
     output: str = "table"
@@ -41,7 +41,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     After a problem the output is incomplete, so JSON is not closed.
     """
     report = Report(options.output, out)
-    return session.run("rollback-check", partial(_run, options, report, err), err, right="")
+    return session.run("rollback-check", partial(_run, options, report, err), err, verbs="")
 
 
 async def _run(options: Options, report: Report, err: TextIO) -> int:

@@ -31,7 +31,7 @@ LIMITS = ConnectionLimits(head_timeout=10.0, request_timeout=STREAM_SECONDS + 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options(session.Where):
+class Options(session.ClusterFlags):
     """The namespace to show, and the address to listen on."""
 
     address: str
@@ -42,15 +42,19 @@ class Options(session.Where):
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Serve until Ctrl-C or SIGTERM. Writes the address to `out`, or the problem to `err`. Returns the exit code."""
     work = partial(_serve, options, out, err)
-    return session.run("ui", work, err, right="list and watch", everywhere=options.everywhere)
+    return session.run("ui", work, err, verbs="list and watch", everywhere=options.everywhere)
 
 
 async def _serve(options: Options, out: TextIO, err: TextIO) -> int:
     async with session.connect_to(options) as connection:
         namespace = None if options.everywhere else connection.namespace
-        async with session.naming(connection, ""):
-            first = await connection.client.list(JOBSETS, namespace=namespace, limit=1, timeout=COMMAND_TIMEOUT)
-        if namespace and not first.items and (missing := await session.no_namespace(connection.client, namespace)):
+        async with session.explain_missing_jobset(connection, ""):
+            first_page = await connection.client.list(JOBSETS, namespace=namespace, limit=1, timeout=COMMAND_TIMEOUT)
+        if (
+            namespace
+            and not first_page.items
+            and (missing := await session.missing_namespace_message(connection.client, namespace))
+        ):
             raise session.UsageError(missing)
         address = _address(options.address)
         board = Board(secrets.token_hex(4))

@@ -32,9 +32,8 @@ from manifests.workload import WEBHOOK_SERVICE as SERVICE_FILE
 
 NO_LEADER = "JobSetNoLeader"
 """The alert that requires leader election."""
-_WIDE = 100_000
-"""Characters of a line, more than any line has. No line is folded, so that the YAML of a part occurs in the object's
-YAML."""
+_LINE_WIDTH = 100_000
+"""More characters than any line has. So no line is folded, and the YAML of a part occurs in the YAML of its object."""
 
 _RBAC_NAMES = {each["metadata"]["name"] for each in every_rbac_object()}
 _NAMES = _RBAC_NAMES | {CONFIG_MAP, DEPLOYMENT, METRICS_SERVICE, WEBHOOK_SECRET, WEBHOOK_SERVICE, "jobset-alerts"}
@@ -80,7 +79,7 @@ def render_if(condition: str, text: str) -> str:
 
 def _escaped_yaml(node: Any) -> str:
     """The YAML, in which `{{`, such as in alerts of Prometheus, is escaped for Helm."""
-    return yaml_text(node, _WIDE).replace("{{", '{{ "{{" }}')
+    return yaml_text(node, _LINE_WIDTH).replace("{{", '{{ "{{" }}')
 
 
 def _insert_release(text: str) -> str:
@@ -234,22 +233,24 @@ def _deployment(deployment: Object) -> str:
 
 def _budget(budget: Object) -> str:
     path = ".Values.controller.podDisruptionBudget"
-    share = (
+    allowed_disruption = (
         f'{{{{- if kindIs "invalid" {path}.minAvailable }}}}\n  maxUnavailable: {{{{ {path}.maxUnavailable }}}}\n'
         f"{{{{- else }}}}\n  minAvailable: {{{{ {path}.minAvailable }}}}\n{{{{- end }}}}\n"
     )
-    return _replace_once(release_template([budget]), (f"  maxUnavailable: {budget['spec']['maxUnavailable']}\n", share))
+    return _replace_once(
+        release_template([budget]), (f"  maxUnavailable: {budget['spec']['maxUnavailable']}\n", allowed_disruption)
+    )
 
 
 def _network_policy(policy: Object) -> str:
     text = release_template([policy])
     metrics = "  - " + textwrap.indent(yaml_text(policy["spec"]["ingress"][1]), "    ").lstrip()
     peers = _lines_of_key(metrics.replace("-", " ", 1), "    from")
-    ours = metrics.replace(peers[4:], _values_lines("    from", "networkPolicy.metricsFrom")[4:])
+    metrics_with_peers = metrics.replace(peers[4:], _values_lines("    from", "networkPolicy.metricsFrom")[4:])
     webhooks = "    - port: webhook-server\n      protocol: TCP\n"
     return _replace_once(
         text,
-        (metrics, render_if(".Values.metrics.enable", ours)),
+        (metrics, render_if(".Values.metrics.enable", metrics_with_peers)),
         (webhooks, webhooks + _optional_lines("    from", "networkPolicy.webhookFrom")),
     )
 
@@ -294,20 +295,22 @@ def definitions(*crds: Object) -> str:
 def _webhook_configuration(configuration: Object) -> str:
     """The template of a webhook configuration, without the fields that the manager or cert-manager writes."""
     text = _annotate(release_template([configuration]), _INJECT_AUTHORITY)
-    pods = (_insert_release(yaml_text([hook], _WIDE)) for hook in configuration["webhooks"] if is_about_pods(hook))
-    return _replace_once(text, *((hook, render_if('eq .Values.podAdmission "webhooks"', hook)) for hook in pods))
+    pod_hooks = (
+        _insert_release(yaml_text([hook], _LINE_WIDTH)) for hook in configuration["webhooks"] if is_about_pods(hook)
+    )
+    return _replace_once(text, *((hook, render_if('eq .Values.podAdmission "webhooks"', hook)) for hook in pod_hooks))
 
 
-_SERVER = ".Capabilities.KubeVersion.Version"
+_SERVER_VERSION = ".Capabilities.KubeVersion.Version"
 
 
 def admission() -> str:
     """The template of webhook configurations, and of policies that replace pod webhooks or guard the reserved label."""
     major, minor = POD_POLICIES.since
-    too_old = f'and (ne .Values.podAdmission "webhooks") (semverCompare "<{major}.{minor}-0" {_SERVER})'
+    too_old = f'and (ne .Values.podAdmission "webhooks") (semverCompare "<{major}.{minor}-0" {_SERVER_VERSION})'
     message = f"podAdmission: {POD_POLICIES.need}. `helm template` takes the version from --kube-version, here it is"
     return (
-        render_if(too_old, f'{{{{- fail (print "{message} " {_SERVER}) }}}}\n')
+        render_if(too_old, f'{{{{- fail (print "{message} " {_SERVER_VERSION}) }}}}\n')
         + "".join(map(_webhook_configuration, webhook_configurations()))
         + render_if('eq .Values.podAdmission "policies"', release_template(pod_policies("gate")))
         + render_if('eq .Values.podAdmission "policies-without-manager"', release_template(pod_policies("affinity")))

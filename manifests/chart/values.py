@@ -13,28 +13,29 @@ from manifests.workload import MANAGER
 (_DEPLOYMENT,) = (each["spec"] for each in objects(MANAGER) if each["kind"] == "Deployment")
 _POD: Object = _DEPLOYMENT["template"]["spec"]
 (_CONTAINER,) = _POD["containers"]
+# JSON schemas of values
 TEXT: Object = {"type": "string"}
 FLAG: Object = {"type": "boolean"}
-TEXTS: Object = {"type": "object", "additionalProperties": {"type": "string"}}
-ANYTHING: Object = {"type": "object"}
+TEXT_MAP: Object = {"type": "object", "additionalProperties": {"type": "string"}}
+OBJECT: Object = {"type": "object"}
 OBJECTS: Object = {"type": "array", "items": {"type": "object"}}
 COUNT: Object = {"type": "integer", "minimum": 0}
 OWN_LABELS = sorted({*LABELS, "control-plane"})
 """Labels that values may not set, since selectors use them."""
 HOSTS: Object = {"type": "array", "items": {"type": "string", "pattern": "^[A-Za-z0-9.-]+$"}}
 UI_RESOURCES: Object = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
-PODS: Object = {"type": ["integer", "string", "null"], "minimum": 0}
+PODS_OR_PERCENTAGE: Object = {"type": ["integer", "string", "null"], "minimum": 0}
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value of the chart. `path` is like `controller.env`. `ours`: the Go project's chart has no such value."""
+    """One value of the chart. `path`: such as `controller.env`. `absent_in_go`: the Go project's chart lacks it."""
 
     path: str
     default: Any
     schema: Object
-    about: str
-    ours: bool = field(default=False, kw_only=True)
+    description: str
+    absent_in_go: bool = field(default=False, kw_only=True)
 
 
 VALUES = (
@@ -45,7 +46,7 @@ VALUES = (
     Value(
         "commonLabels",
         {},
-        TEXTS | {"propertyNames": {"not": {"enum": OWN_LABELS}}},
+        TEXT_MAP | {"propertyNames": {"not": {"enum": OWN_LABELS}}},
         "labels for every object and the pods",
     ),
     Value("image.repository", IMAGE_NAME, TEXT, "image of the manager"),
@@ -56,17 +57,17 @@ VALUES = (
     Value("controller.leaderElection.enable", True, FLAG, "off only with one replica"),
     Value("controller.clientConnection.qps", 500, {"type": "number", "exclusiveMinimum": 0}, "requests per second"),
     Value("controller.clientConnection.burst", 500, {"type": "integer", "minimum": 1}, "requests at once"),
-    Value("controller.annotations", {}, TEXTS, "annotations of the Deployment"),
-    Value("controller.podAnnotations", {}, TEXTS, "annotations of the pods"),
+    Value("controller.annotations", {}, TEXT_MAP, "annotations of the Deployment"),
+    Value("controller.podAnnotations", {}, TEXT_MAP, "annotations of the pods"),
     Value("controller.env", [], OBJECTS, "environment variables"),
     Value("controller.envFrom", [], OBJECTS, "sources of environment variables"),
     Value("controller.volumes", [], OBJECTS, "more volumes"),
     Value("controller.volumeMounts", [], OBJECTS, "more mounts"),
-    Value("controller.resources", _CONTAINER["resources"], ANYTHING, "requests and limits"),
-    Value("controller.securityContext", _CONTAINER["securityContext"], ANYTHING, "of the container"),
-    Value("controller.podSecurityContext", _POD["securityContext"], ANYTHING, "of the pods"),
-    Value("controller.nodeSelector", {}, TEXTS, "labels that a node must have"),
-    Value("controller.affinity", {}, ANYTHING, "affinity of the pods"),
+    Value("controller.resources", _CONTAINER["resources"], OBJECT, "requests and limits"),
+    Value("controller.securityContext", _CONTAINER["securityContext"], OBJECT, "of the container"),
+    Value("controller.podSecurityContext", _POD["securityContext"], OBJECT, "of the pods"),
+    Value("controller.nodeSelector", {}, TEXT_MAP, "labels that a node must have"),
+    Value("controller.affinity", {}, OBJECT, "affinity of the pods"),
     Value("controller.tolerations", [], OBJECTS, "tolerations of the pods"),
     Value(
         "controller.hostNetwork",
@@ -78,27 +79,29 @@ VALUES = (
     Value(
         "controller.podDisruptionBudget.minAvailable",
         None,
-        PODS,
+        PODS_OR_PERCENTAGE,
         "replicas, or a share such as 50%; then maxUnavailable does not count",
     ),
-    Value("controller.podDisruptionBudget.maxUnavailable", 1, PODS, "replicas that may be evicted at a time"),
+    Value(
+        "controller.podDisruptionBudget.maxUnavailable", 1, PODS_OR_PERCENTAGE, "replicas that may be evicted at a time"
+    ),
     Value(
         "controller.topologySpreadConstraints",
         None,
         {"type": ["array", "null"], "items": {"type": "object"}},
         "default: over nodes and zones, if there is room",
-        ours=True,
+        absent_in_go=True,
     ),
-    Value("controller.priorityClassName", "", TEXT, "`system-cluster-critical`, for example", ours=True),
+    Value("controller.priorityClassName", "", TEXT, "`system-cluster-critical`, for example", absent_in_go=True),
     Value(
         "controller.excludeWebhookPortFromMesh",
         False,
         FLAG,
         "annotation for Istio that keeps its sidecar from the port of the webhooks",
-        ours=True,
+        absent_in_go=True,
     ),
     Value("certManager.enable", False, FLAG, "certificates of cert-manager instead of the manager's own"),
-    Value("certManager.issuerRef", {}, ANYTHING, "issuer; default: a self-signed one is created"),
+    Value("certManager.issuerRef", {}, OBJECT, "issuer; default: a self-signed one is created"),
     Value("prometheus.enable", False, FLAG, "ServiceMonitor, and the rights to scrape; needs the Prometheus operator"),
     Value(
         "prometheus.prometheusNamespace",
@@ -117,130 +120,148 @@ VALUES = (
         False,
         FLAG,
         "PrometheusRule with the alerts; needs the Prometheus operator",
-        ours=True,
+        absent_in_go=True,
     ),
     Value(
         "prometheus.alerts.runbooks",
         "",
         TEXT,
         "address at which the documentation is served, with which the `runbook_url` of alerts begins",
-        ours=True,
+        absent_in_go=True,
     ),
-    Value("dashboard.enable", False, FLAG, "ConfigMap with the dashboard for Grafana", ours=True),
+    Value("dashboard.enable", False, FLAG, "ConfigMap with the dashboard for Grafana", absent_in_go=True),
     Value(
         "dashboard.labels",
         {"grafana_dashboard": "1"},
-        TEXTS,
+        TEXT_MAP,
         "labels by which Grafana's sidecar finds the ConfigMap",
-        ours=True,
+        absent_in_go=True,
     ),
-    Value("dashboard.annotations", {}, TEXTS, "annotations of the ConfigMap: `grafana_folder`, for example", ours=True),
-    Value("metrics.enable", True, FLAG, "port and Service of the metrics", ours=True),
+    Value(
+        "dashboard.annotations",
+        {},
+        TEXT_MAP,
+        "annotations of the ConfigMap: `grafana_folder`, for example",
+        absent_in_go=True,
+    ),
+    Value("metrics.enable", True, FLAG, "port and Service of the metrics", absent_in_go=True),
     Value(
         "featureGates",
         {},
         configuration.feature_gates(),
         "feature gates of the manager",
-        ours=True,
+        absent_in_go=True,
     ),
-    Value("tls", {}, configuration.section("tls"), "`tls` of the manager's configuration", ours=True),
+    Value("tls", {}, configuration.section("tls"), "`tls` of the manager's configuration", absent_in_go=True),
     Value(
         "managerConfiguration",
         {},
         configuration.configuration(),
         "any other field of the manager's configuration; it wins over the rest",
-        ours=True,
+        absent_in_go=True,
     ),
     Value(
         "podAdmission",
         "webhooks",
         {"enum": ["webhooks", "policies", "policies-without-manager"]},
         "who admits pods of JobSets; policies need Kubernetes 1.36",
-        ours=True,
+        absent_in_go=True,
     ),
     Value(
         "reservedLabel.enable",
         False,
         FLAG,
         "admission policies: no other pods get the label by which exclusive placement keeps Jobs apart",
-        ours=True,
+        absent_in_go=True,
     ),
     Value(
         "lookUp.configMaps",
         False,
         FLAG,
         "admission warns of missing ConfigMaps that pods name: `childDryRun.lookUp`, and the right to get them",
-        ours=True,
+        absent_in_go=True,
     ),
     Value(
         "lookUp.secrets",
         False,
         FLAG,
         "the same of Secrets: the manager may then get every Secret, of which it asks for the metadata alone",
-        ours=True,
+        absent_in_go=True,
     ),
     Value(
         "jobSetPolicies.enable",
         False,
         FLAG,
         "JobSetPolicies: the CRD, the manager's rights for it, the webhooks that check them, and the feature gate",
-        ours=True,
+        absent_in_go=True,
     ),
     Value(
         "jobSetPolicies.reports",
         False,
         FLAG,
         "with jobSetPolicies.enable: reports about policies, if the cluster has the CRD of OpenReports",
-        ours=True,
+        absent_in_go=True,
     ),
     Value(
         "jobSetPolicies.inAPIServer",
         False,
         FLAG,
         "with jobSetPolicies.enable: the right to keep policies with apiServer: Enforce in the API server, too",
-        ours=True,
+        absent_in_go=True,
     ),
     Value(
         "ui.enable",
         False,
         FLAG,
         "the page of all JobSets (`jobset ui`), with rights to read",
-        ours=True,
+        absent_in_go=True,
     ),
-    Value("ui.proxyImage", "", TEXT, "image of kube-rbac-proxy; needed with ui.enable", ours=True),
-    Value("ui.hosts", [], HOSTS, "hosts by which browsers open the page, beside localhost and its Service", ours=True),
-    Value("ui.tlsSecret", "", TEXT, "Secret with tls.crt and tls.key of the proxy; default: self-signed", ours=True),
-    Value("ui.resources", UI_RESOURCES, ANYTHING, "requests and limits of the page", ours=True),
-    Value("networkPolicy.enabled", True, FLAG, "whether there is a NetworkPolicy", ours=True),
+    Value("ui.proxyImage", "", TEXT, "image of kube-rbac-proxy; needed with ui.enable", absent_in_go=True),
+    Value(
+        "ui.hosts",
+        [],
+        HOSTS,
+        "hosts by which browsers open the page, beside localhost and its Service",
+        absent_in_go=True,
+    ),
+    Value(
+        "ui.tlsSecret",
+        "",
+        TEXT,
+        "Secret with tls.crt and tls.key of the proxy; default: self-signed",
+        absent_in_go=True,
+    ),
+    Value("ui.resources", UI_RESOURCES, OBJECT, "requests and limits of the page", absent_in_go=True),
+    Value("networkPolicy.enabled", True, FLAG, "whether there is a NetworkPolicy", absent_in_go=True),
     Value(
         "networkPolicy.webhookFrom",
         [],
         OBJECTS,
         "peers that may call the webhooks; default: all, since API servers are not pods",
-        ours=True,
+        absent_in_go=True,
     ),
     Value(
         "networkPolicy.metricsFrom",
         [{"namespaceSelector": {}}],
         OBJECTS,
         "peers that may read the metrics; `[]`: all",
-        ours=True,
+        absent_in_go=True,
     ),
-    Value("crds.enabled", True, FLAG, "the release installs and upgrades the CRD", ours=True),
-    Value("crds.keep", True, FLAG, "uninstalling keeps the CRD, and with it every JobSet", ours=True),
+    Value("crds.enabled", True, FLAG, "the release installs and upgrades the CRD", absent_in_go=True),
+    Value("crds.keep", True, FLAG, "uninstalling keeps the CRD, and with it every JobSet", absent_in_go=True),
 )
 
 
 def with_comments(text: str) -> str:
     """`text`, the content of values.yaml, with a comment above each value that describes it."""
-    about = {value.path: value.about for value in VALUES}
+    description = {value.path: value.description for value in VALUES}
     folders: list[str] = []
     lines: list[str] = []
     for line in text.splitlines():
         indent, key = len(line) - len(line.lstrip()), line.strip().partition(":")[0]
         folders[indent // 2 :] = [key]
-        if indent // 2 == len(folders) - 1 and (says := about.pop(".".join(folders), "")):
-            lines.append(f"{' ' * indent}# {says[0].upper()}{says[1:]}")
+        if indent // 2 == len(folders) - 1 and (comment := description.pop(".".join(folders), "")):
+            lines.append(f"{' ' * indent}# {comment[0].upper()}{comment[1:]}")
         lines.append(line)
     return "\n".join(lines) + "\n"
 
@@ -270,7 +291,7 @@ def schema() -> Object:
         for folder in folders:
             empty = {"type": "object", "additionalProperties": False, "properties": {}}
             node = node["properties"].setdefault(folder, empty)
-        node["properties"][name] = {"description": value.about, **value.schema}
+        node["properties"][name] = {"description": value.description, **value.schema}
     return root
 
 
@@ -278,6 +299,6 @@ def values_table() -> str:
     """The values as a table in Markdown."""
     rows = ["| Value | Default | |", "|---|---|---|"]
     for value in VALUES:
-        mark = " **+**" if value.ours else ""
-        rows.append(f"| `{value.path}`{mark} | `{json.dumps(value.default)}` | {value.about} |")
+        mark = " **+**" if value.absent_in_go else ""
+        rows.append(f"| `{value.path}`{mark} | `{json.dumps(value.default)}` | {value.description} |")
     return "\n".join(rows)

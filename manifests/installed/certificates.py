@@ -31,7 +31,7 @@ RENEWAL_LATE = timedelta(days=1)
 CERT_MANAGER = "cert-manager.io/certificate-name"
 """Annotation with the name of the Certificate, on Secrets that cert-manager makes."""
 
-_TRIED_ALONE = 16
+_MAX_SINGLE_CAS = 16
 """Number of the first CAs of a bundle that are also tried one by one. A handshake takes some milliseconds."""
 
 _MANAGER, _SOMEBODY_ELSE = "the manager", "somebody else"
@@ -39,15 +39,15 @@ _CURVES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
 
 
 @dataclass(frozen=True, slots=True)
-class FoundObjects:
-    """The objects in the cluster; None for an object that does not exist. `configurations` are by kind and name."""
+class InstalledObjects:
+    """The installed objects; None for an object that does not exist. `configurations` are by kind and name."""
 
     secret_name: str
     secret: JSON | None
     configurations: dict[tuple[str, str], JSON | None]
     crd_name: str
     crd: JSON | None
-    unanswered: tuple[str, ...] = ()
+    service_findings: tuple[str, ...] = ()
     """Findings about Services without endpoints."""
 
 
@@ -88,19 +88,23 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     problems: tuple[str, ...]
 
 
-def certificate_status(found: FoundObjects, now: datetime) -> Status:
+def certificate_status(installed: InstalledObjects, now: datetime) -> Status:
     """The state of all certificates with its faults. Does not raise, whatever the objects contain."""
-    material = material_of(found.secret or {})
-    renewed_by = _renewed_by(found.secret or {}, material)
-    is_ours = renewed_by == _MANAGER
-    certificates = tuple(_certificates(material, now, is_ours=is_ours))
+    material = material_of(installed.secret or {})
+    renewed_by = _renewed_by(installed.secret or {}, material)
+    is_renewed_by_manager = renewed_by == _MANAGER
+    certificates = tuple(_certificates(material, now, is_renewed_by_manager=is_renewed_by_manager))
     writer = {_MANAGER: _MANAGER, "": "not known"}.get(renewed_by, _SOMEBODY_ELSE)
-    callers = tuple(_callers(found, material, writer))
-    conversion = ((found.crd or {}).get("spec") or {}).get("conversion") or {}
-    problems = [*_missing_objects(found), *found.unanswered, *_certificate_faults(found, certificates, now)]
+    callers = tuple(_callers(installed, material, writer))
+    conversion = ((installed.crd or {}).get("spec") or {}).get("conversion") or {}
+    problems = [
+        *_missing_objects(installed),
+        *installed.service_findings,
+        *_certificate_faults(installed, certificates, now),
+    ]
     problems += [f"{each.kind} {each.name}, {each.webhook}: {each.problem}" for each in callers if each.problem]
     return Status(
-        found.secret_name,
+        installed.secret_name,
         renewed_by,
         certificates,
         callers,
@@ -118,14 +122,16 @@ def _renewed_by(secret: JSON, material: Material) -> str:
     return _MANAGER if material.authority_key else _SOMEBODY_ELSE
 
 
-def _certificates(material: Material, now: datetime, *, is_ours: bool) -> Iterator[Certificate]:
+def _certificates(material: Material, now: datetime, *, is_renewed_by_manager: bool) -> Iterator[Certificate]:
     for leaf in read_certificates(material.certificate)[:1]:
-        yield _certificate(leaf, "serving", now, is_ours=is_ours)
+        yield _certificate(leaf, "serving", now, is_renewed_by_manager=is_renewed_by_manager)
     for number, authority in enumerate(read_certificates(material.authorities)):
-        yield _certificate(authority, "earlier CA" if number else "CA", now, is_ours=is_ours and not number)
+        yield _certificate(
+            authority, "earlier CA" if number else "CA", now, is_renewed_by_manager=is_renewed_by_manager and not number
+        )
 
 
-def _certificate(certificate: x509.Certificate, use: str, now: datetime, *, is_ours: bool) -> Certificate:
+def _certificate(certificate: x509.Certificate, use: str, now: datetime, *, is_renewed_by_manager: bool) -> Certificate:
     return Certificate(
         use,
         read_or_default(certificate.subject.rfc4514_string, ""),
@@ -135,7 +141,7 @@ def _certificate(certificate: x509.Certificate, use: str, now: datetime, *, is_o
         rfc3339(certificate.not_valid_before_utc),
         rfc3339(certificate.not_valid_after_utc),
         (certificate.not_valid_after_utc - now).days,
-        rfc3339(certificate.not_valid_after_utc - RENEW_BEFORE) if is_ours else "",
+        rfc3339(certificate.not_valid_after_utc - RENEW_BEFORE) if is_renewed_by_manager else "",
     )
 
 
@@ -148,9 +154,9 @@ def _key_kind(certificate: x509.Certificate) -> str:
     return type(key).__name__.removesuffix("PublicKey").strip("_")
 
 
-def _callers(found: FoundObjects, material: Material, usual_writer: str) -> Iterator[Caller]:
-    remedy = apply_again(found.configurations.values())
-    for (kind, name), configuration in found.configurations.items():
+def _callers(installed: InstalledObjects, material: Material, usual_writer: str) -> Iterator[Caller]:
+    remedy = apply_again(installed.configurations.values())
+    for (kind, name), configuration in installed.configurations.items():
         annotation = injector_annotation(configuration or {})
         for hook in (configuration or {}).get("webhooks") or []:
             caller = _caller(kind, name, str(hook.get("name", "")), hook, annotation or usual_writer, material)
@@ -161,11 +167,11 @@ def _callers(found: FoundObjects, material: Material, usual_writer: str) -> Iter
                     caller, problem=f"it is called at {path}, where the manager does not serve it: {remedy}"
                 )
             yield caller
-    conversion = ((found.crd or {}).get("spec") or {}).get("conversion") or {}
+    conversion = ((installed.crd or {}).get("spec") or {}).get("conversion") or {}
     if conversion.get("strategy") == "Webhook":
-        writer = injector_annotation(found.crd or {}) or _SOMEBODY_ELSE
+        writer = injector_annotation(installed.crd or {}) or _SOMEBODY_ELSE
         hook = conversion.get("webhook") or {}
-        yield _caller("CustomResourceDefinition", found.crd_name, "conversion", hook, writer, material)
+        yield _caller("CustomResourceDefinition", installed.crd_name, "conversion", hook, writer, material)
 
 
 def _caller(kind: str, name: str, webhook: str, hook: JSON, writer: str, material: Material) -> Caller:
@@ -185,7 +191,7 @@ def _refusal(material: Material, bundle: bytes, host: str) -> str:
 
     Of several CAs with the same name, OpenSSL may try only a CA that is not the signer. The API server tries all CAs.
     """
-    single_authorities = [each.public_bytes(Encoding.PEM) for each in read_certificates(bundle)[:_TRIED_ALONE]]
+    single_authorities = [each.public_bytes(Encoding.PEM) for each in read_certificates(bundle)[:_MAX_SINGLE_CAS]]
     reasons = (
         refusal(material.certificate, material.key, each, host, strict=False) for each in (bundle, *single_authorities)
     )
@@ -204,25 +210,27 @@ def _host(client: JSON) -> str:
     return read_or_default(lambda: urlsplit(str(client.get("url", ""))).hostname or "", "")
 
 
-def _missing_objects(found: FoundObjects) -> Iterator[str]:
-    remedy = apply_again(found.configurations.values())
-    if found.secret is None:
+def _missing_objects(installed: InstalledObjects) -> Iterator[str]:
+    remedy = apply_again(installed.configurations.values())
+    if installed.secret is None:
         yield (
-            f"Secret {found.secret_name} does not exist: {make_secret(*found.secret_name.split('/'))} makes it, and the"
-            " manager fills it; or name another with -n and --secret"
+            f"Secret {installed.secret_name} does not exist: {make_secret(*installed.secret_name.split('/'))} makes"
+            " it, and the manager fills it; or name another with -n and --secret"
         )
-    for (kind, name), configuration in found.configurations.items():
+    for (kind, name), configuration in installed.configurations.items():
         if configuration is None:
             yield f"{kind} {name} does not exist: {remedy}"
         elif not configuration.get("webhooks"):
             yield f"{kind} {name} lists no webhook: see `jobset webhooks status`"
-    if found.crd is None:
-        yield f"CustomResourceDefinition {found.crd_name} does not exist: {APPLY_CRD}"
+    if installed.crd is None:
+        yield f"CustomResourceDefinition {installed.crd_name} does not exist: {APPLY_CRD}"
 
 
-def _certificate_faults(found: FoundObjects, certificates: tuple[Certificate, ...], now: datetime) -> Iterator[str]:
-    if found.secret is not None and not any(each.use == "serving" for each in certificates):
-        yield f"Secret {found.secret_name}: tls.crt holds no certificate that can be read"
+def _certificate_faults(
+    installed: InstalledObjects, certificates: tuple[Certificate, ...], now: datetime
+) -> Iterator[str]:
+    if installed.secret is not None and not any(each.use == "serving" for each in certificates):
+        yield f"Secret {installed.secret_name}: tls.crt holds no certificate that can be read"
     for each in certificates:
         if each.use == "earlier CA":
             continue

@@ -9,7 +9,7 @@ from kube.model.meta import JSON
 from kube.options import COMMAND_TIMEOUT
 from kube.resources import CRDS, MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
 from manifests.installed.answering import unreachable_services
-from manifests.installed.certificates import FoundObjects
+from manifests.installed.certificates import InstalledObjects
 from manifests.installed.configurations import CONFIGURATIONS
 from manifests.naming import POLICY_MUTATING_CONFIGURATION, POLICY_VALIDATING_CONFIGURATION
 
@@ -21,7 +21,7 @@ _OF_POLICIES = (
 _CRD = f"{PLURAL}.{GROUP}"
 
 
-async def read_certificates(client: Client, namespace: str, secret: str) -> FoundObjects:
+async def read_certificates(client: Client, namespace: str, secret: str) -> InstalledObjects:
     """Read the Secret, the configurations, the CRD, and the endpoints of Services."""
     stored_secret = await _get(client, SECRETS, secret, namespace)
     configurations = {(kind.kind, name): await _get(client, kind, name) for kind, name in CONFIGURATIONS}
@@ -29,7 +29,7 @@ async def read_certificates(client: Client, namespace: str, secret: str) -> Foun
         with contextlib.suppress(Forbidden):  # few installations have these, so the caller may lack the right
             if stored := await _get(client, kind, name):
                 configurations[kind.kind, name] = stored
-    return FoundObjects(
+    return InstalledObjects(
         f"{namespace}/{secret}",
         stored_secret,
         configurations,

@@ -21,7 +21,7 @@ from cli.certificates.run import write
 from cli.main import main
 from manifests import crd, install_objects, policy_objects
 from manifests.admission import webhook_configurations
-from manifests.installed.certificates import CERT_MANAGER, FoundObjects, Status, certificate_status
+from manifests.installed.certificates import CERT_MANAGER, InstalledObjects, Status, certificate_status
 from tests.support.bad_certificates import BAD, curve, key_pem
 from tests.support.endpoints import endpoints
 from tests.support.tls import DAY, NOW, fresh, material
@@ -40,15 +40,17 @@ def encoded(pem: bytes) -> str:
 stored_crd = cache(crd)
 
 
-def found(stored: Material = GOOD, bundle: bytes | None = None, **annotations: str) -> FoundObjects:
+def found(stored: Material = GOOD, bundle: bytes | None = None, **annotations: str) -> InstalledObjects:
     """An installation whose Secret holds `stored`; the configurations trust its CAs, or `bundle`."""
     installed = webhook_configurations(ca_bundle=stored.authorities if bundle is None else bundle)
     configurations = {(body["kind"], body["metadata"]["name"]): body for body in installed}
     secret = {"metadata": {"annotations": annotations}, "data": data_of(stored)}
-    return FoundObjects(SECRET, secret, dict(configurations), CRD, {**stored_crd(), "spec": {**stored_crd()["spec"]}})
+    return InstalledObjects(
+        SECRET, secret, dict(configurations), CRD, {**stored_crd(), "spec": {**stored_crd()["spec"]}}
+    )
 
 
-def edited(webhook: int = 0, injector: str = "", **client: Any) -> FoundObjects:
+def edited(webhook: int = 0, injector: str = "", **client: Any) -> InstalledObjects:
     """The same after a change of a webhook that validates: members of its clientConfig; None takes one away."""
     start = found()
     [body] = [body for (of, _), body in start.configurations.items() if of.startswith("Validating")]
@@ -59,7 +61,7 @@ def edited(webhook: int = 0, injector: str = "", **client: Any) -> FoundObjects:
     return start
 
 
-def problems(of: FoundObjects, days: float = 0) -> tuple[str, ...]:
+def problems(of: InstalledObjects, days: float = 0) -> tuple[str, ...]:
     return certificate_status(of, NOW + days * DAY).problems
 
 

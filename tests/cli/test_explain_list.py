@@ -192,7 +192,7 @@ def test_who_watches_sees_what_changes_until_the_set_has_ended(command, connecte
     cluster = connected()
     held, over = a_set("train", suspend=True), a_set("train", status=ended("Failed"))
     looks = iter([held, held, over])
-    monkeypatch.setattr("cli.explain.run.EVERY", 0.01)
+    monkeypatch.setattr("cli.explain.run.UPDATE_PERIOD", 0.01)
     send = cluster.send
 
     async def changing(request):
@@ -211,7 +211,7 @@ def test_who_watches_sees_what_changes_until_the_set_has_ended(command, connecte
 
 def test_who_watches_a_list_sees_it_again_when_it_changes(command, managed, monkeypatch):
     cluster = managed(a_set("a", suspend=True))
-    monkeypatch.setattr("cli.explain.run.EVERY", 0.01)
+    monkeypatch.setattr("cli.explain.run.UPDATE_PERIOD", 0.01)
     looks = 0
     send = cluster.send
 

@@ -31,7 +31,7 @@ def on_terminal(situation: Stuck, width: int) -> list[str]:
 
 @pytest.mark.parametrize("situation", TABLE, ids=lambda situation: situation.title)
 def test_each_line_fits_and_nothing_is_lost(situation: Stuck):
-    plain = list(show.text(explain(situation.make()), NOW))
+    plain = list(show.text_lines(explain(situation.make()), NOW))
     for width in WIDTHS:
         lines = [COLOR.sub("", line) for line in on_terminal(situation, width)]
         fixes = [line for line in plain if re.match(r"[\s│]*to fix: |a new JobSet: |not looked", line)]

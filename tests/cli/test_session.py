@@ -28,15 +28,15 @@ def test_a_cluster_that_cannot_be_reached_is_named_with_its_file_and_context(
 
 def test_only_a_cluster_on_this_machine_may_be_a_local_one():
     refused, asked = TransportError("connection refused", sent=False), TransportError("no answer")
-    assert "jobset cluster status" in session._hint(refused, "https://[::1]:6443")
-    assert session._hint(refused, "https://10.0.0.1:6443") == ""
-    assert session._hint(asked, "https://127.0.0.1:6443") == ""
+    assert "jobset cluster status" in session._local_cluster_hint(refused, "https://[::1]:6443")
+    assert session._local_cluster_hint(refused, "https://10.0.0.1:6443") == ""
+    assert session._local_cluster_hint(asked, "https://127.0.0.1:6443") == ""
 
 
 def test_an_api_server_that_hangs_is_named_before_the_command_gives_up(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(session, "SILENCE", 0.05)
+    monkeypatch.setattr(session, "SILENCE_SECONDS", 0.05)
     monkeypatch.setattr(read_certificates, "COMMAND_TIMEOUT", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"

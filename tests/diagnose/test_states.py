@@ -13,7 +13,7 @@ from jobset_client.models import JobSet as ClientJobSet
 from jobset_client.states import state_in_words
 from tests.support.explain.objects import MOMENT, NOW, at, condition, facts, job_of, lease, made
 from tests.support.objects.jobsets import jobset, rjob, stored
-from ui.records import kept_jobset
+from ui.records import trimmed_jobset
 from ui.views import row
 
 JSON = dict[str, Any]
@@ -73,6 +73,6 @@ def test_a_set_whose_job_is_restarted_alone_again_and_again(restarts: list[int],
     job["metadata"]["labels"]["jobset.sigs.k8s.io/job-restart-attempt"] = str(restarts[0])
     job["metadata"]["creationTimestamp"] = at(NOW - timedelta(minutes=minutes))
     assert explain(facts(body, [job], [], lease=lease())).state is state
-    kept = kept_jobset(msgspec.convert(body, JobSet))
+    kept = trimmed_jobset(msgspec.convert(body, JobSet))
     assert row(kept, NOW, {job["metadata"]["name"]: job["metadata"]["creationTimestamp"]})["state"] == state.word
     assert row(kept, NOW)["state"] == State.RUNNING.word

@@ -112,7 +112,7 @@ def test_each_value_has_a_comment_that_says_what_it_is():
     for value in VALUES:
         key = f"{'  ' * value.path.count('.')}{value.path.rpartition('.')[2]}:"
         above = [lines[at - 1].lstrip("# ") for at, line in enumerate(lines) if line.startswith(key)]
-        assert f"{value.about[0].upper()}{value.about[1:]}" in above, value.path
+        assert f"{value.description[0].upper()}{value.description[1:]}" in above, value.path
 
 
 def test_each_value_has_a_row():
@@ -132,9 +132,9 @@ def paths(tree, prefix=""):
 def test_a_user_of_the_go_projects_chart_keeps_his_values():
     """Every value of that chart is in his file, but one of the two that exclude each other. Helm renders it in `integration`."""
     jsonschema_rs.validator_for(schema()).validate(GO_USER)
-    theirs = {value.path for value in VALUES if not value.ours}
+    theirs = {value.path for value in VALUES if not value.absent_in_go}
     assert theirs - set(paths(GO_USER)) == {"controller.podDisruptionBudget.maxUnavailable"}
-    assert not {value.path for value in VALUES if value.ours} & set(paths(GO_USER))
+    assert not {value.path for value in VALUES if value.absent_in_go} & set(paths(GO_USER))
 
 
 @pytest.fixture(scope="module")

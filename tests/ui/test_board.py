@@ -28,7 +28,7 @@ class Shown:
         self.board.publish(self.rows.get)
 
     def since(self, seen: str) -> tuple[bool, list[str], list[str]]:
-        news = json.loads(self.board.since(seen))
+        news = json.loads(self.board.changes_since(seen))
         return news["whole"], [row["name"] for row in news["rows"]], news["gone"]
 
 
@@ -50,7 +50,7 @@ def test_a_browser_of_another_process_or_from_the_future_gets_everything():
 
 
 def test_a_browser_that_has_missed_too_much_gets_everything(monkeypatch):
-    monkeypatch.setattr(boards, "REMEMBERED", 2)
+    monkeypatch.setattr(boards, "MAX_DELETED", 2)
     shown = Shown()
     shown.put("a", "b", "c", "d")
     seen = shown.board.cursor

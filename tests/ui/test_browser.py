@@ -45,14 +45,14 @@ class Hostile:
         self.js = hostile_set()
         self.group = msgspec.convert({"metadata": {"name": HTML}}, StoredGroup)
 
-    def has(self, _key) -> bool:
+    def has_jobset(self, _key) -> bool:
         return True
 
     def detail(self, _key):
         nodes, pods = [a_node("n", **{HTML: HTML})], [a_pod(HTML, "n"), a_pod(HTML, jobset=HTML)]
         return row(self.js, NOW) | detail(self.js, jobs=[a_job()], pods=pods, nodes=nodes, groups=[self.group])
 
-    def map(self, topology):
+    def topology_map(self, topology):
         drawn = self.detail(KEY)["maps"][0]
         return {"topologies": [HTML], "map": drawn}
 

@@ -70,15 +70,15 @@ def api_with_a_set() -> Api:
 
 async def test_a_set_is_shown_with_its_jobs_and_where_they_are():
     async with watched(api_with_a_set()) as (caches, board):
-        news = json.loads(board.since(""))
+        news = json.loads(board.changes_since(""))
         assert [row["name"] for row in news["rows"]] == ["train"]
         shown = caches.detail(("default", "train"))
         assert [job["name"] for job in shown["jobList"]] == ["train-workers-0"]
         assert [domain["name"] for domain in shown["maps"][0]["domains"]] == ["r1"]
         assert shown["maps"][0]["domains"][0]["jobs"][0]["ready"] == 1
-        assert caches.map("")["topologies"] == ["rack"]
-        assert caches.map("no such key")["map"]["topology"] == "rack"
-        assert caches.has(("default", "train"))
+        assert caches.topology_map("")["topologies"] == ["rack"]
+        assert caches.topology_map("no such key")["map"]["topology"] == "rack"
+        assert caches.has_jobset(("default", "train"))
         assert caches.detail(("default", "nobody")) is None
 
 
@@ -95,7 +95,7 @@ async def test_a_job_that_is_restarted_alone_again_and_again_shows_in_the_state_
     )
     api.put("jobs", "train-workers-0", "default", metadata={**job["metadata"], "creationTimestamp": rfc3339(now())})
     async with watched(api) as (caches, board):
-        [row] = json.loads(board.since(""))["rows"]
+        [row] = json.loads(board.changes_since(""))["rows"]
         assert row["state"] == "Keeps failing"
         detail = caches.detail(("default", "train"))
         assert detail is not None
@@ -106,7 +106,7 @@ async def test_what_may_not_be_read_is_named_and_the_rest_is_shown():
     api = api_with_a_set()
     api.refused = ("nodes", "pods")
     async with watched(api, "default") as (caches, board):
-        assert json.loads(board.since(""))["notes"] == [
+        assert json.loads(board.changes_since(""))["notes"] == [
             "the right to list and watch pods is missing, ask for it in namespace default; until then the maps do not show which Job is where",
             "the right to list and watch nodes is missing, ask for it in the whole cluster; until then the maps do not show racks or other domains",
         ]
@@ -127,26 +127,26 @@ async def test_the_log_names_the_users_own_rights_and_not_those_of_a_manager(cap
 async def test_a_right_that_is_taken_away_later_is_named_until_it_is_back():
     api = api_with_a_set()
     async with watched(api) as (_, board):
-        assert not json.loads(board.since(""))["notes"]
+        assert not json.loads(board.changes_since(""))["notes"]
         api.refused = ("jobs",)
         api.cut_streams()
         await asyncio.sleep(60)
-        said = json.loads(board.since(""))["notes"]
+        said = json.loads(board.changes_since(""))["notes"]
         assert [note.partition(",")[0] for note in said] == ["the right to list and watch jobs.batch is missing"]
         api.refused = ()
         await asyncio.sleep(120)
-        assert not json.loads(board.since(""))["notes"]
+        assert not json.loads(board.changes_since(""))["notes"]
 
 
 async def test_more_than_is_kept_is_named(monkeypatch):
     monkeypatch.setattr(module, "MAX_JOBS", 0)
     async with watched(api_with_a_set()) as (_, board):
-        assert "there are more jobs than the 0 that are kept" in json.loads(board.since(""))["notes"]
+        assert "there are more jobs than the 0 that are kept" in json.loads(board.changes_since(""))["notes"]
 
 
 async def test_a_cluster_without_topologies_has_no_map():
     async with watched(Api(streaming=False)) as (caches, _):
-        assert caches.map("rack") == {"topologies": [], "map": None}
+        assert caches.topology_map("rack") == {"topologies": [], "map": None}
 
 
 def test_a_store_takes_in_no_more_than_it_may():
@@ -155,7 +155,7 @@ def test_a_store_takes_in_no_more_than_it_may():
     for name in "abc":
         store.apply(thing(name, 1))
     store.commit(1)
-    assert (len(store), store.left_out) == (2, True)
+    assert (len(store), store.has_left_out) == (2, True)
     store.apply(thing("a", 2))
     store.apply(thing("d", 3))
     assert {obj.metadata.resource_version for obj in store.list()} == {"2", "1"}
@@ -172,10 +172,10 @@ def test_a_list_that_fits_again_leaves_out_nothing():
     store.begin()
     store.apply(thing("b", 2))
     store.commit(2)
-    assert (len(store), store.left_out) == (1, False)
+    assert (len(store), store.has_left_out) == (1, False)
 
 
 def test_jobs_are_found_by_the_set_that_their_label_names():
     js = made(stored(jobset()))
     job = msgspec.convert(made(job_of(js, 0)), Job)
-    assert module._set_of(job) == ("train",)
+    assert module._jobset_label_of(job) == ("train",)

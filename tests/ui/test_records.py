@@ -7,7 +7,7 @@ from api.pod import DetailedPod
 from tests.support.explain.objects import job_of, made, pod_of
 from tests.support.objects.jobsets import jobset, rjob, stored
 from tests.support.objects.page_rows import a_set, counts
-from ui.records import LONGEST_TEXT, MAX_KEPT, kept_pod, topologies
+from ui.records import LONGEST_TEXT, MAX_ENTRIES, placed_pod, topologies
 
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 
@@ -26,8 +26,8 @@ def test_of_a_jobset_no_template_is_kept_however_large():
 
 
 def test_lists_that_a_tenant_makes_long_are_cut():
-    js = a_set(*[rjob(f"r{index}") for index in range(MAX_KEPT + 50)])
-    assert len(js.spec.replicated_jobs) == MAX_KEPT
+    js = a_set(*[rjob(f"r{index}") for index in range(MAX_ENTRIES + 50)])
+    assert len(js.spec.replicated_jobs) == MAX_ENTRIES
 
 
 def marked(**annotations):
@@ -70,6 +70,6 @@ def test_a_pod_has_one_state(pod, meta, state):
     job = made(job_of(made(stored(jobset())), 0))
     body = made(pod_of(job, 0, **pod))
     body["metadata"] |= meta
-    kept = kept_pod(msgspec.convert(body, DetailedPod))
+    kept = placed_pod(msgspec.convert(body, DetailedPod))
     assert (kept.state, kept.jobset, kept.job, kept.node) == (state, "train", "train-workers-0", pod.get("node", ""))
     assert kept.metadata.uid == body["metadata"]["uid"]

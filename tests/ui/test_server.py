@@ -28,14 +28,14 @@ class Shown:
         self.detailed = 0
         self.fault: Exception | None = None
 
-    def has(self, key) -> bool:
+    def has_jobset(self, key) -> bool:
         return key == KEY
 
     def detail(self, key):
         self.detailed += 1
         return {"name": "<b>train</b>"} if key == KEY else None
 
-    def map(self, topology):
+    def topology_map(self, topology):
         return {"topology": topology}
 
     async def explain(self, key):
@@ -112,9 +112,9 @@ async def test_a_set_is_drawn_once_for_many_browsers_until_something_changes(bro
 
 
 async def test_only_so_many_answers_are_kept(browser, pages):
-    for index in range(servers.MAX_KEPT + 5):
+    for index in range(servers.MAX_ANSWERS + 5):
         await browser.json(f"/api/map?topology={index}")
-    assert len(pages._kept) == servers.MAX_KEPT
+    assert len(pages._answers) == servers.MAX_ANSWERS
 
 
 async def test_an_explanation_is_made_once_for_many_browsers(browser, shown):
@@ -188,7 +188,7 @@ async def test_streams_end_when_the_server_is_to_stop(browser, pages):
 
 
 async def test_a_stream_that_has_nothing_to_say_says_that(browser, monkeypatch):
-    monkeypatch.setattr(servers, "BEAT", 0.01)
+    monkeypatch.setattr(servers, "HEARTBEAT_SECONDS", 0.01)
     async with browser.session.get(browser.base + "/api/events") as answer:
         await event(answer.content)
         assert await answer.content.readline() == b": still here\n"

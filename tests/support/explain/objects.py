@@ -190,7 +190,7 @@ def event(reason: str, note: str, *, about: str = "", ago: float = 60) -> JSON:
 def explanation_of(given: Facts) -> tuple[str, JSON]:
     """The text of an explanation, and its JSON form."""
     explanation = explain(given)
-    return "\n".join(show.text(explanation, given.now)), show.json_form(explanation, given.now)
+    return "\n".join(show.text_lines(explanation, given.now)), show.json_form(explanation, given.now)
 
 
 def explained(

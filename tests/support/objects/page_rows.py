@@ -8,7 +8,7 @@ from api.batch import Job
 from api.jobset import JobSet
 from tests.support.explain.objects import job_of, made
 from tests.support.objects.jobsets import jobset, rjob, stored
-from ui.records import PlacedPod, SeenNode, kept_jobset
+from ui.records import PlacedPod, SeenNode, trimmed_jobset
 
 JSON = dict[str, Any]
 
@@ -18,7 +18,7 @@ def a_set(*rjobs: JSON, name: str = "train", meta: JSON | None = None, **status:
     spec = status.pop("spec", {})
     body = made(stored(jobset(*rjobs, name=name, **spec)), **status)
     body["metadata"] |= meta or {}
-    return kept_jobset(msgspec.convert(body, JobSet))
+    return trimmed_jobset(msgspec.convert(body, JobSet))
 
 
 def counts(name: str = "workers", **numbers: int) -> JSON:

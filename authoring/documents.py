@@ -84,6 +84,6 @@ def _error(fault: tree.Fault) -> FieldError:
         problem, verbatim = fault.problem, f"cannot be read: {fault.problem}"
         error = FieldError(Path(), SYNTAX.type, None, problem, fault.hint, SYNTAX, verbatim=verbatim)
     else:
-        rule = REPEATED_KEY if fault.same else _RULES[fault.kind]
+        rule = REPEATED_KEY if fault.has_same_value else _RULES[fault.kind]
         error = rule.at(Path(fault.path), fault.value, problem=fault.problem)
-    return replace(error, hint=TEMPLATE_HINT) if fault.template else error
+    return replace(error, hint=TEMPLATE_HINT) if fault.is_template else error

@@ -123,7 +123,7 @@ class Follower:
             self._err.write(f"jobset logs: attempt {attempt} begins\n")
         is_first, self._attempt = self._attempt < 0, max(attempt, self._attempt)
         pods_of_attempt = [pod for pod in self._pods.values() if pod.attempt == self._attempt]
-        started_logs = [log for log in logs(pods_of_attempt, self._container) if not log.waits]
+        started_logs = [log for log in logs(pods_of_attempt, self._container) if not log.wait_reason]
         self._tasks = {log_key: task for log_key, task in self._tasks.items() if not task.done()}
         waiting_count = 0
         for log in started_logs:
@@ -162,7 +162,7 @@ class Follower:
             log_after = self._current_log(log)
             if (
                 log_after is None
-                or (log_after.ended and log_before is not None and log_before.ended)
+                or (log_after.has_ended and log_before is not None and log_before.has_ended)
                 or log_after.run != log.run
             ):
                 break

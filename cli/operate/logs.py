@@ -172,7 +172,7 @@ async def _write_logs(
     write_line = lines_of_programs(out)
     unread_logs: list[Unread] = []
     for log in chosen_logs[:MAX_LOGS]:
-        if log.waits:
+        if log.wait_reason:
             err.write(printable(_waiting_message(log, connection.namespace)) + "\n")
             continue
         try:
@@ -201,11 +201,11 @@ def _waiting_message(log: Log, namespace: str) -> str:
     """The message about a waiting container whose last run is not known."""
     _, restarts = log.run
     if not restarts:
-        return f"{log.prefix} has not started: {log.waits}"
+        return f"{log.prefix} has not started: {log.wait_reason}"
     previous = f"kubectl logs -n {namespace} {log.pod} -c {log.container} --previous"
     return (
-        f"{log.prefix} has ended {count_noun(restarts, 'time')} and waits to start again: {log.waits}; {previous} shows"
-        " what it wrote, if its node has kept that"
+        f"{log.prefix} has ended {count_noun(restarts, 'time')} and waits to start again: {log.wait_reason}; {previous}"
+        " shows what it wrote, if its node has kept that"
     )
 
 

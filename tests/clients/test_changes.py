@@ -19,7 +19,7 @@ def test_a_patch_sends_the_changes_alone():
     changes = {"metadata": {"labels": {"team": None}}}
     played = play(operations.patch("team-a", "train", changes), [said(a_set(version=2))])
     (call,) = played.calls
-    assert (call.method, call.content, call.body) == ("PATCH", "application/merge-patch+json", changes)
+    assert (call.method, call.content_type, call.body) == ("PATCH", "application/merge-patch+json", changes)
     assert ("fieldValidation", "Strict") in call.query
     assert played.result.metadata.resource_version == "2"
     wrong = play(operations.patch("team-a", "train", ["a"]), [])
@@ -31,7 +31,7 @@ def test_a_patch_sends_the_changes_alone():
 def test_suspend_and_resume_write_one_field_of_this_very_set(operation: Any, now: bool):
     played = play(operation("team-a", "train"), [said(a_set(suspend=now)), said(a_set(suspend=not now))])
     call = played.calls[1]
-    assert (call.method, call.content) == ("PATCH", "application/merge-patch+json")
+    assert (call.method, call.content_type) == ("PATCH", "application/merge-patch+json")
     assert call.body == {"metadata": {"uid": "u"}, "spec": {"suspend": not now}}
     already = play(operation("team-a", "train"), [said(a_set(suspend=not now))])
     assert (len(already.calls), already.result.spec.suspend) == (1, not now)
@@ -41,7 +41,7 @@ def test_scale_writes_the_numbers_of_jobs_of_this_very_set():
     scale = partial(operations.scale, "team-a", "train")
     played = play(scale({"workers": 6}), [said(a_set()), said(a_set(version=2))])
     call = played.calls[1]
-    assert (call.method, call.content) == ("PATCH", "application/json-patch+json")
+    assert (call.method, call.content_type) == ("PATCH", "application/json-patch+json")
     assert call.body[0] == {"op": "test", "path": "/metadata/uid", "value": "u"}
     assert call.body[-1] == {"op": "add", "path": "/spec/replicatedJobs/0/replicas", "value": 6}
     assert played.result.metadata.resource_version == "2"

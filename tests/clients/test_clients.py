@@ -177,7 +177,7 @@ def test_a_server_that_does_not_answer(client: Face):
 def test_an_answer_that_is_too_large_is_not_kept(client: Face, served: Served):
     served.say(b"x" * 2000)
     with pytest.raises(errors.JobSetError, match="cannot get x: the answer is larger than"):
-        client._run(ask(Call(method="GET", path="/x", task="get x", most=1000)))
+        client._run(ask(Call(method="GET", path="/x", task="get x", max_bytes=1000)))
 
 
 def test_a_connection_that_the_caller_has_is_used_and_stays_open(served: Served):

@@ -116,7 +116,7 @@ def test_a_server_without_tls(face: type[Face], tmp_path: Path):
 
 
 def test_a_watch_that_breaks_off_is_said(face: type[Face], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("jobset_client.watching.GIVE_UP", 0)
+    monkeypatch.setattr("jobset_client.watching.MAX_FAILURES", 0)
     chunk = b'{"metadata": {"resourceVersion": "1"}, "items": []}'
     head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
     whole = b"%b%x\r\n%b\r\n0\r\n\r\n" % (head, len(chunk), chunk)

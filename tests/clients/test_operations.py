@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jobset_client import JobSet, errors, operations
-from jobset_client.core import TRIES, Answer, Deadline
+from jobset_client.core import MAX_ATTEMPTS, Answer, Deadline
 from tests.support.objects.jobsets import jobset, rjob
 from tests.support.played.operations import Clock, a_set, event, listed, pieces, play, said, status
 
@@ -201,7 +201,7 @@ def test_a_busy_server_is_asked_again_as_often_as_it_says_but_not_for_ever():
     played = play(operations.get("team-a", "train"), [later, said(a_set())])
     assert (played.slept, played.result.metadata.name) == (1, "train")
     played = play(operations.get("team-a", "train"), [later] * 99)
-    assert (len(played.calls), type(played.error)) == (TRIES, errors.BusyError)
+    assert (len(played.calls), type(played.error)) == (MAX_ATTEMPTS, errors.BusyError)
 
 
 def test_only_what_changes_nothing_is_repeated_after_a_broken_connection():

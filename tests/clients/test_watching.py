@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from jobset_client import errors, operations
-from jobset_client.core import MAX_IN_A_LINE, Answer, Deadline
-from jobset_client.watching import GIVE_UP, Changes, Selection
+from jobset_client.core import MAX_LINE_BYTES, Answer, Deadline
+from jobset_client.watching import MAX_FAILURES, Changes, Selection
 from tests.support.objects.jobsets import jobset
 from tests.support.played.operations import Clock, event, listed, pieces, play, status
 
@@ -78,7 +78,7 @@ def test_a_broken_connection_is_tried_again_later():
 def test_a_server_that_never_comes_back_ends_the_watch():
     played = play(operations.watch("default"), [listed(a_set()), *[BROKEN] * 99])
     assert played.error is BROKEN
-    assert played.slept == GIVE_UP
+    assert played.slept == MAX_FAILURES
 
 
 def test_what_does_not_pass_by_itself_ends_the_watch_at_once():
@@ -103,7 +103,7 @@ def test_more_than_a_client_keeps_in_mind_is_refused(monkeypatch: pytest.MonkeyP
 
 
 def test_an_event_that_is_too_large_ends_the_watch():
-    large = Answer(body=b"x" * (MAX_IN_A_LINE + 1))
+    large = Answer(body=b"x" * (MAX_LINE_BYTES + 1))
     played = play(operations.watch("default"), [listed(), Answer(), large])
     assert "larger than 8 MiB" in str(played.error)
 

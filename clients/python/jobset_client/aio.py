@@ -20,7 +20,7 @@ from jobset_client.errors import JobSetError
 
 T = TypeVar("T")
 P = ParamSpec("P")
-_PIECE = 1 << 16
+_PIECE_BYTES = 1 << 16
 
 
 def _as_coroutine(
@@ -131,7 +131,7 @@ class AsyncClient:
                         yield step.value
                     else:
                         try:
-                            answer = await wire.do(step)
+                            answer = await wire.execute(step)
                         except BaseException as error:  # noqa: BLE001 (the operation decides, and raises it again)
                             step = operation.throw(error)
                             continue
@@ -156,7 +156,7 @@ class _Wire(cluster.Wire[aiohttp.ClientResponse]):
             self._stream.close()
             self._stream = None
 
-    async def do(self, step: Step) -> Answer:
+    async def execute(self, step: Step) -> Answer:
         match step:
             case Call():
                 try:
@@ -190,7 +190,7 @@ class _Wire(cluster.Wire[aiohttp.ClientResponse]):
         body = b""
         if not call.stream or response.status != 200:
             answer_body = cluster.Body(call)
-            async for piece in response.content.iter_chunked(_PIECE):
+            async for piece in response.content.iter_chunked(_PIECE_BYTES):
                 answer_body.add(piece)
             body = answer_body.bytes
             response.release()

@@ -1,4 +1,4 @@
-"""The base of all models, which use the API's names, refuse unknown fields and write only fields that were set."""
+"""The base of all models. Models use the API's names, refuse unknown fields, and write only fields that were set."""
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
@@ -26,15 +26,15 @@ from jobset_client.errors import UnreadableError
 from jobset_client.manifest import read_manifest
 from jobset_client.words import as_json, as_mapping, cut_list, in_lines, type_of
 
-_KEEP = {"keep_unknown": True}
+_KEEP_UNKNOWN = {"keep_unknown": True}
 
 
 class Model(BaseModel):
     """A part of an object.
 
     Attributes have names such as `replicated_jobs`; the API's names, such as `replicatedJobs`, are read and written. A
-    field that is absent or null is None, or empty where it is a list. An unknown field is refused, with the
-    name that was likely meant; objects of the API server, and those read with `keep_unknown=True`, keep such fields.
+    field that is absent or null is None, or an empty list. An unknown field is refused, with the name that was likely
+    meant. Objects of the API server, and objects that are read with `keep_unknown=True`, keep unknown fields.
     """
 
     model_config = ConfigDict(
@@ -56,7 +56,7 @@ class Model(BaseModel):
     # The validation of nested objects bypasses this __init__, whose errors are for the caller.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
-    if not TYPE_CHECKING:  # hidden from type checkers, which would then allow any name
+    if not TYPE_CHECKING:  # with this method, type checkers would allow any name
 
         def __setattr__(self, name: str, value: Any) -> None:
             """Raises `UnreadableError` for an unknown attribute, and for a value of a wrong type."""
@@ -83,7 +83,9 @@ class Model(BaseModel):
             return handler(value)
         attributes = _attributes_by_name(cls)
         unknown = (
-            {} if info.context == _KEEP else {name: member for name, member in value.items() if name not in attributes}
+            {}
+            if info.context == _KEEP_UNKNOWN
+            else {name: member for name, member in value.items() if name not in attributes}
         )
         known_fields = {
             name: member
@@ -122,7 +124,7 @@ class Model(BaseModel):
         except ValueError:  # pydantic warns of a value in a list or dict, which was not checked when it was added
             fields = self.model_dump(by_alias=True, warnings="none")
         try:
-            return type(self).model_validate(fields, context=_KEEP).model_dump(by_alias=True)
+            return type(self).model_validate(fields, context=_KEEP_UNKNOWN).model_dump(by_alias=True)
         except ValidationError as error:
             raise _unreadable_error(type(self).__name__, error) from None
 
@@ -132,14 +134,14 @@ def _unreadable_error(
     error: ValidationError,
     line: Callable[[faults.Path], int] | None = None,
     *,
-    todo: str = "",
-    before: Sequence[str] = (),
-    belongs: faults.Belongs | None = None,
+    hint: str = "",
+    earlier_faults: Sequence[str] = (),
+    find_object_path: faults.FindObjectPath | None = None,
 ) -> UnreadableError:
-    causes = [*before, *faults.fault_texts(error, line, belongs)]
+    causes = [*earlier_faults, *faults.fault_texts(error, line, find_object_path)]
     text = in_lines(subject, cut_list(causes))
-    if todo and faults.is_new(error, belongs):
-        text += f"{'; ' if len(causes) == 1 else chr(10)}{todo}"
+    if hint and faults.is_from_newer_version(error, find_object_path):
+        text += f"{'; ' if len(causes) == 1 else chr(10)}{hint}"
     return UnreadableError(text, causes=tuple(causes))
 
 
@@ -207,7 +209,7 @@ class ObjectMeta(Model):
 
 
 class Resource(Model):
-    """A whole object."""
+    """An object with apiVersion, kind and metadata."""
 
     def _repr_html_(self) -> str:
         """The HTML that a notebook shows: a summary of its state."""
@@ -221,16 +223,16 @@ class Resource(Model):
 
         `keep_unknown`: fields that this version does not know are kept, for a cluster with a newer JobSet.
         """
-        return cls._whole(body, None, keep_unknown=keep_unknown)
+        return cls._validate_object(body, None, keep_unknown=keep_unknown)
 
     @classmethod
     def from_yaml(cls, text: str | bytes, *, keep_unknown: bool = False) -> Self:
-        """The object, from YAML or JSON with this one object; like `from_dict`, and faults have line numbers."""
+        """The object, from a YAML or JSON text with only this object. Faults have line numbers. See `from_dict`."""
         manifest = read_manifest(text)
-        return cls._whole(manifest.document.value, manifest.line, keep_unknown=keep_unknown)
+        return cls._validate_object(manifest.document.value, manifest.line, keep_unknown=keep_unknown)
 
     @classmethod
-    def _whole(cls, body: Any, line: Callable[[faults.Path], int] | None, *, keep_unknown: bool) -> Self:
+    def _validate_object(cls, body: Any, line: Callable[[faults.Path], int] | None, *, keep_unknown: bool) -> Self:
         if not isinstance(body, Mapping):
             raise UnreadableError(
                 f"a manifest is an object with apiVersion, kind, metadata and spec, and this is {type_of(body)}"
@@ -250,10 +252,12 @@ class Resource(Model):
             else f"{cls.__name__} without a name"
         )
         try:
-            parsed_model = cls.model_validate(body, context=_KEEP if keep_unknown else None)
+            parsed_model = cls.model_validate(body, context=_KEEP_UNKNOWN if keep_unknown else None)
         except ValidationError as error:
-            where_to = partial(misplaced.path_of_nearest_object, cls)
-            raise _unreadable_error(subject, error, line, todo=_TODO, before=header_faults, belongs=where_to) from None
+            find_path = partial(misplaced.path_of_nearest_object, cls)
+            raise _unreadable_error(
+                subject, error, line, hint=_NEWER_JOBSET_HINT, earlier_faults=header_faults, find_object_path=find_path
+            ) from None
         if header_faults:
             raise UnreadableError("; ".join(header_faults), causes=tuple(header_faults))
         return parsed_model
@@ -264,4 +268,4 @@ class Resource(Model):
         return text
 
 
-_TODO = "keep_unknown=True reads unknown fields nevertheless, for a cluster with a newer JobSet"
+_NEWER_JOBSET_HINT = "keep_unknown=True reads unknown fields nevertheless, for a cluster with a newer JobSet"

@@ -21,7 +21,7 @@ JSON = Mapping[str, Any]
 INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
 """Source of an environment variable: the completion index of the pod."""
 _SSH = "/root/.ssh"
-_DICTS = {
+_DICT_EXAMPLES = {
     "env": '{"EPOCHS": 3}',
     "limits": '{"nvidia.com/gpu": 8}',
     "container": '{"workingDir": "/app"}',
@@ -111,7 +111,7 @@ def _refuse_unknown(builder: Callable[..., JobSet], more: More) -> None:
 
 def _refuse_misshapen(options: Mapping[str, Any]) -> None:
     """Raise `UnreadableError` for options that have to be a dict and are not."""
-    for name, example in _DICTS.items():
+    for name, example in _DICT_EXAMPLES.items():
         value = options.get(name)
         if value is not None and not isinstance(value, Mapping):
             raise UnreadableError(f"{name} is a dict such as {example}, and this is {type_of(value)}")
@@ -164,13 +164,13 @@ def jax(
     the last two as numbers, to `jax.distributed.initialize`. `more`: as for `replicated_job`.
     """
     _refuse_unknown(jax, more)
-    group = {
+    jax_variables = {
         "JAX_COORDINATOR_ADDRESS": f"{address(name, 'process')}:{port}",
         "JAX_NUM_PROCESSES": processes,
         "JAX_PROCESS_ID": INDEX,
     }
     more["container"] = {"ports": [{"containerPort": port}], **(more.get("container") or {})}
-    more["env"] = {**group, **(more.get("env") or {})}
+    more["env"] = {**jax_variables, **(more.get("env") or {})}
     processes_job = replicated_job("process", image, command, pods=processes, **more)
     return jobset(name, processes_job, max_restarts=max_restarts, coordinator=Coordinator(replicated_job="process"))
 
@@ -189,7 +189,8 @@ def mpi(  # noqa: PLR0913 (keywords)
     """Open MPI over SSH: workers that run sshd, and a launcher that runs mpirun once they are ready.
 
     The image has Open MPI and sshd. `ssh_secret` names a Secret with the keys `ssh-privatekey` and `ssh-publickey`,
-    mounted at /root/.ssh. The set has completed when the launcher has. `more`: of the workers, as for `replicated_job`.
+    mounted at /root/.ssh. The JobSet completes when the launcher completes. `more`: options of the workers, see
+    `replicated_job`.
     """
     _refuse_unknown(mpi, more)
     keys = [
@@ -210,17 +211,17 @@ def mpi(  # noqa: PLR0913 (keywords)
         "container": {"readinessProbe": probe, **with_keys(more.get("container"), "volumeMounts", mount)},
     }
     hosts = ",".join(f"{address(name, 'worker', pod)}:{slots}" for pod in range(workers))
-    ssh = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o ConnectionAttempts=10"
+    ssh_options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o ConnectionAttempts=10"
     # Open MPI 4 and 5 name their settings differently.
     settings = {
         "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
-        "OMPI_MCA_plm_rsh_args": ssh,
+        "OMPI_MCA_plm_rsh_args": ssh_options,
         "PRTE_MCA_prte_keep_fqdn_hostnames": "true",
-        "PRTE_MCA_plm_ssh_args": ssh,
+        "PRTE_MCA_plm_ssh_args": ssh_options,
     }
-    run = ["mpirun", "--allow-run-as-root", "-np", str(workers * slots), "--host", hosts, *_texts(command)]
+    mpirun_command = ["mpirun", "--allow-run-as-root", "-np", str(workers * slots), "--host", hosts, *_texts(command)]
     launcher = replicated_job(
-        "launcher", image, run, env=settings, pod={"volumes": [volume]}, container={"volumeMounts": [mount]}
+        "launcher", image, mpirun_command, env=settings, pod={"volumes": [volume]}, container={"volumeMounts": [mount]}
     )
     launcher.depends_on = [DependsOn(name="worker", status="Ready")]
     return jobset(

@@ -32,11 +32,11 @@ def body(call: Call) -> bytes | None:
 
 def headers(call: Call, credentials: Mapping[str, Any]) -> dict[str, str]:
     """Headers of the request. `credentials` are the `auth_settings` of `kubernetes` or `kubernetes_asyncio`."""
-    result = {"Accept": "application/json", "User-Agent": _AGENT}
+    result = {"Accept": "application/json", "User-Agent": _USER_AGENT}
     result |= {
         entry["key"]: entry["value"] for entry in credentials.values() if entry["in"] == "header" and entry["value"]
     }
-    return result if call.body is None else result | {"Content-Type": call.content}
+    return result if call.body is None else result | {"Content-Type": call.content_type}
 
 
 def present_as(operation: Callable[..., Any], method: Method) -> Method:
@@ -77,8 +77,8 @@ class Body:
     def add(self, piece: bytes) -> None:
         """Add a piece. Raises `JobSetError` if the answer becomes too large."""
         self._received += piece
-        if len(self._received) > self._call.most:
-            raise JobSetError(f"cannot {self._call.task}: the answer is larger than {self._call.most >> 20} MiB")
+        if len(self._received) > self._call.max_bytes:
+            raise JobSetError(f"cannot {self._call.task}: the answer is larger than {self._call.max_bytes >> 20} MiB")
 
     @property
     def bytes(self) -> bytes:
@@ -93,4 +93,4 @@ def _user_agent() -> str:
     return f"jobset-client/{number} (python/{platform.python_version()})"
 
 
-_AGENT = _user_agent()
+_USER_AGENT = _user_agent()

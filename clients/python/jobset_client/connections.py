@@ -7,10 +7,12 @@ from urllib.parse import urlsplit
 
 from jobset_client.errors import UnreachableError
 
-_ADDRESS = "check the server's address in the kubeconfig, and that the API server can be reached from here (VPN, proxy)"
-_AUTHORITY = "the certificate-authority in the kubeconfig has to be that of this server"
-_TRY_AGAIN = "check the network, and try again"
-_DEEPEST = 20
+_ADDRESS_HINT = (
+    "check the server's address in the kubeconfig, and that the API server can be reached from here (VPN, proxy)"
+)
+_AUTHORITY_HINT = "the certificate-authority in the kubeconfig has to be that of this server"
+_NETWORK_HINT = "check the network, and try again"
+_MAX_DEPTH = 20
 
 
 def unreachable_error(
@@ -18,21 +20,23 @@ def unreachable_error(
 ) -> UnreachableError:
     """The error of a request without an answer. `seconds`: the time that the request has waited."""
     address = without_credentials(server) + (f" through the proxy {without_credentials(proxy)}" if proxy else "")
-    cause = _cause(error)
+    cause = _system_error(error)
     if isinstance(cause, TimeoutError):
-        return UnreachableError(f"cannot {task}: no answer of {address} in {seconds:g} s; {_TRY_AGAIN}")
+        return UnreachableError(f"cannot {task}: no answer of {address} in {seconds:g} s; {_NETWORK_HINT}")
     if isinstance(cause, ssl.SSLCertVerificationError):
         reason = f"its certificate cannot be verified: {cause.verify_message or 'no reason was given'}"
-        return UnreachableError(f"cannot {task}: cannot connect to {address}: {reason}; {_AUTHORITY}")
+        return UnreachableError(f"cannot {task}: cannot connect to {address}: {reason}; {_AUTHORITY_HINT}")
     if isinstance(cause, ssl.SSLError):
-        return UnreachableError(f"cannot {task}: cannot connect to {address}: TLS: {tls_reason(cause)}; {_ADDRESS}")
+        return UnreachableError(
+            f"cannot {task}: cannot connect to {address}: TLS: {tls_reason(cause)}; {_ADDRESS_HINT}"
+        )
     if isinstance(cause, socket.gaierror):
         reason = (cause.strerror or "the name is not known").lower()
-        return UnreachableError(f"cannot {task}: cannot connect to {address}: {reason}; {_ADDRESS}")
+        return UnreachableError(f"cannot {task}: cannot connect to {address}: {reason}; {_ADDRESS_HINT}")
     if isinstance(cause, OSError) and not isinstance(cause, ConnectionResetError | BrokenPipeError):
         reason = os.strerror(cause.errno).lower() if cause.errno else "no connection could be made"
-        return UnreachableError(f"cannot {task}: cannot connect to {address}: {reason}; {_ADDRESS}")
-    return UnreachableError(f"cannot {task}: the connection to {address} broke; {_TRY_AGAIN}")
+        return UnreachableError(f"cannot {task}: cannot connect to {address}: {reason}; {_ADDRESS_HINT}")
+    return UnreachableError(f"cannot {task}: the connection to {address} broke; {_NETWORK_HINT}")
 
 
 def tls_reason(error: ssl.SSLError) -> str:
@@ -48,17 +52,19 @@ def without_credentials(server: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else server
 
 
-def _cause(error: BaseException) -> BaseException:
+def _system_error(error: BaseException) -> BaseException:
     """The error of the system behind the errors of the HTTP packages."""
-    for _ in range(_DEEPEST):
-        if isinstance(error, TimeoutError) or (isinstance(error, OSError) and type(error).__module__ in _SYSTEM):
+    for _ in range(_MAX_DEPTH):
+        if isinstance(error, TimeoutError) or (
+            isinstance(error, OSError) and type(error).__module__ in _SYSTEM_MODULES
+        ):
             break
         candidates = (error.__cause__, *reversed(error.args), error.__context__)
-        inner_found = next((inner_error for inner_error in candidates if isinstance(inner_error, BaseException)), None)
-        if inner_found is None:
+        inner = next((inner_error for inner_error in candidates if isinstance(inner_error, BaseException)), None)
+        if inner is None:
             break
-        error = inner_found
+        error = inner
     return error
 
 
-_SYSTEM = {"builtins", "socket", "ssl"}
+_SYSTEM_MODULES = {"builtins", "socket", "ssl"}

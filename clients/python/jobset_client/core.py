@@ -19,16 +19,16 @@ from jobset_client.errors import JobSetError, JobSetWarning, UnreachableError, U
 from jobset_client.words import type_of
 
 T = TypeVar("T")
-GROUP = "/apis/jobset.x-k8s.io/v1alpha2"
+API_PATH = "/apis/jobset.x-k8s.io/v1alpha2"
 FIELD_MANAGER = "jobset-client"
 """The field manager in metadata.managedFields."""
 TIMEOUT = 15.0
 """Seconds for one request."""
 MAX_BYTES = 256 << 20
 """Largest answer: a page of 500 JobSets, each as large as etcd stores."""
-MAX_IN_A_LINE = 8 << 20
+MAX_LINE_BYTES = 8 << 20
 """Largest number of bytes of one event of a watch. etcd stores objects of at most 1.5 MiB."""
-TRIES = 5
+MAX_ATTEMPTS = 5
 """Number of times that a request is sent while the answer is 429 with Retry-After."""
 
 
@@ -39,7 +39,7 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request. `task`: its purpose, for messages. `most`: largest number of bytes of the answer.
+    """One request. `task`: its purpose, for messages. `max_bytes`: the largest answer.
 
     `stream`: the steps `Read` read the answer piece by piece.
     """
@@ -49,9 +49,9 @@ class Call:
     task: str
     query: tuple[tuple[str, str], ...] = ()
     body: Any = None
-    content: str = "application/json"
+    content_type: str = "application/json"
     timeout: float = TIMEOUT
-    most: int = MAX_BYTES
+    max_bytes: int = MAX_BYTES
     stream: bool = False
 
     @property
@@ -69,7 +69,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Wait."""
+    """Wait for some seconds."""
 
     seconds: float
 
@@ -104,7 +104,7 @@ Clock = Callable[[], float]
 
 
 class Deadline:
-    """The time at which waiting ends. With None as `seconds`, waiting never ends."""
+    """The time at which waiting ends. `seconds`: None for no end."""
 
     def __init__(self, seconds: float | None, clock: Clock = time.monotonic) -> None:
         if not isinstance(seconds, int | float | None):
@@ -114,7 +114,7 @@ class Deadline:
         self._start = clock()
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return self.seconds_left(1.0) <= 0
 
     def seconds_left(self, limit: float) -> float:
@@ -150,14 +150,14 @@ def send(call: Call) -> Operation[Answer]:
 
     Warnings of the API server become `JobSetWarning`. Raises `ApiError`.
     """
-    for attempt in range(TRIES):
+    for attempt in range(MAX_ATTEMPTS):
         try:
             answer = yield call
         except UnreachableError:
             if attempt or call.method != "GET" or call.stream:
                 raise
             continue
-        if answer.status == 429 and answer.retry_after.isdigit() and attempt < TRIES - 1:
+        if answer.status == 429 and answer.retry_after.isdigit() and attempt < MAX_ATTEMPTS - 1:
             yield Sleep(min(float(answer.retry_after), TIMEOUT))
             continue
         break
@@ -199,14 +199,14 @@ class Lines:
     """Splits the pieces of a stream into lines."""
 
     def __init__(self) -> None:
-        self._rest = b""
-        self.count = 0
+        self._incomplete_line = b""
+        self.line_count = 0
         """Number of lines so far."""
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The lines that this piece completes. Raises `JobSetError` for a line that is too long."""
-        *lines, self._rest = (self._rest + piece).split(b"\n")
-        if len(self._rest) > MAX_IN_A_LINE:
-            raise JobSetError(f"an event of the watch is larger than {MAX_IN_A_LINE >> 20} MiB")
-        self.count += len(lines)
+        *lines, self._incomplete_line = (self._incomplete_line + piece).split(b"\n")
+        if len(self._incomplete_line) > MAX_LINE_BYTES:
+            raise JobSetError(f"an event of the watch is larger than {MAX_LINE_BYTES >> 20} MiB")
+        self.line_count += len(lines)
         return [line for line in lines if line]

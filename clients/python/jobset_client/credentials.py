@@ -19,13 +19,13 @@ from jobset_client.connections import tls_reason
 from jobset_client.errors import CredentialsError
 from jobset_client.words import as_mapping, one_line
 
-_FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError, yaml.YAMLError)
+_KUBECONFIG_ERRORS = (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError, yaml.YAMLError)
 """Errors that the Kubernetes packages raise about faults in a kubeconfig, in addition to their own error type."""
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _IMPERSONATION = {"as", "as-groups", "as-uid", "as-user-extra"}
-_USUAL = "~/.kube/config"
-_MISSING = re.compile(r"Invalid kube-config file\. Expected key (\S+) in ")
-_NO_FILE = "give kubeconfig=..., set KUBECONFIG or run in a cluster"
+_DEFAULT_KUBECONFIG = "~/.kube/config"
+_MISSING_KEY = re.compile(r"Invalid kube-config file\. Expected key (\S+) in ")
+_NO_FILE_HINT = "give kubeconfig=..., set KUBECONFIG or run in a cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def choose(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Ch
     """
     if runs_in_pod(kubeconfig, context):
         return ChosenCluster("in-cluster credentials", namespace=_pod_namespace())
-    paths = os.fspath(kubeconfig or os.environ.get("KUBECONFIG") or _USUAL)
+    paths = os.fspath(kubeconfig or os.environ.get("KUBECONFIG") or _DEFAULT_KUBECONFIG)
     files = [Path(part).expanduser() for part in paths.split(os.pathsep) if part]
     merged = _merge_files(paths, files)
     name = context or merged["current-context"]
@@ -79,7 +79,7 @@ def runs_in_pod(kubeconfig: str | os.PathLike[str] | None, context: str | None) 
     """Whether to use the service account of this pod: no kubeconfig is given, and none exists."""
     if kubeconfig or context or os.environ.get("KUBECONFIG") or "KUBERNETES_SERVICE_HOST" not in os.environ:
         return False
-    return not Path(_USUAL).expanduser().exists()
+    return not Path(_DEFAULT_KUBECONFIG).expanduser().exists()
 
 
 @contextmanager
@@ -90,21 +90,21 @@ def guard_loading(chosen: ChosenCluster, configuration: Any, loader_error: type[
     """
     try:
         yield
-    except (loader_error, *_FAULTS) as error:
+    except (loader_error, *_KUBECONFIG_ERRORS) as error:
         raise _loading_error(chosen, error) from error
     _check_certificates(chosen, configuration)
 
 
 def _loading_error(chosen: ChosenCluster, error: Exception) -> CredentialsError:
     """The error if a Kubernetes package cannot read the credentials."""
-    plugin = _plugin(chosen)
+    plugin = _plugin_command(chosen)
     if plugin and (str(error).startswith("exec") or getattr(error, "filename", None) == plugin):
         return _plugin_error(chosen)
     if isinstance(error, OSError) and error.strerror:
         reason = f"{error.strerror.lower()}: {error.filename}" if error.filename else error.strerror.lower()
-    elif isinstance(error, _FAULTS):
+    elif isinstance(error, _KUBECONFIG_ERRORS):
         reason = "a value in it has a wrong type or form"
-    elif missing := _MISSING.match(str(error)):
+    elif missing := _MISSING_KEY.match(str(error)):
         reason = f"the key {missing[1]} is missing or empty"
     else:
         reason = one_line(error) or "it cannot be used"
@@ -113,32 +113,32 @@ def _loading_error(chosen: ChosenCluster, error: Exception) -> CredentialsError:
 
 def _check_certificates(chosen: ChosenCluster, configuration: Any) -> None:
     """Raises `CredentialsError` if certificates cannot be used, or a plugin has returned no credentials."""
-    material = "certificate authority"
+    unusable_part = "certificate authority"
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if configuration.ssl_ca_cert:
             context.load_verify_locations(configuration.ssl_ca_cert)
         if configuration.cert_file:
-            material = "client certificate or its key"
+            unusable_part = "client certificate or its key"
             context.load_cert_chain(configuration.cert_file, configuration.key_file)
     except (ssl.SSLError, OSError) as error:
         reason = (
             tls_reason(error) if isinstance(error, ssl.SSLError) else (error.strerror or "it cannot be read").lower()
         )
-        raise CredentialsError(f"{chosen.source}: {material} unusable: {reason}") from error
-    if _plugin(chosen) and not (configuration.api_key or configuration.cert_file):
+        raise CredentialsError(f"{chosen.source}: {unusable_part} unusable: {reason}") from error
+    if _plugin_command(chosen) and not (configuration.api_key or configuration.cert_file):
         raise _plugin_error(chosen)
 
 
-def _plugin(chosen: ChosenCluster) -> str:
+def _plugin_command(chosen: ChosenCluster) -> str:
     """The command that returns the credentials; empty if there is none."""
     return str(as_mapping(chosen.user.get("exec")).get("command") or "")
 
 
 def _plugin_error(chosen: ChosenCluster) -> CredentialsError:
     return CredentialsError(
-        f"{chosen.source}: exec plugin {_plugin(chosen)!r} gave neither token nor certificate: run it by hand to"
-        " see why"
+        f"{chosen.source}: exec plugin {_plugin_command(chosen)!r} gave neither token nor certificate: run it by hand"
+        " to see why"
     )
 
 
@@ -149,12 +149,12 @@ def _pod_namespace() -> str:
         return ""
 
 
-def _merge_files(named: str, files: list[Path]) -> dict[str, Any]:
+def _merge_files(paths: str, files: list[Path]) -> dict[str, Any]:
     """Sections of the files by name, and their current context. Of duplicate entries, the first one counts."""
     merged: dict[str, Any] = {"contexts": {}, "clusters": {}, "users": {}, "current-context": ""}
     bodies = [(file, _read_file(file)) for file in files if file.exists()]
     if not bodies:
-        raise CredentialsError(f"kubeconfig {named}: no such file; {_NO_FILE}")
+        raise CredentialsError(f"kubeconfig {paths}: no such file; {_NO_FILE_HINT}")
     for file, body in bodies:
         if fault := _kubeconfig_fault(body):
             raise CredentialsError(f"kubeconfig {file}: not a kubeconfig: {fault}")
@@ -175,7 +175,7 @@ def _read_file(file: Path) -> Any:
         raise CredentialsError(f"kubeconfig {file}: not YAML: {position}{one_line(str(reason))}") from error
     except OSError as error:
         reason = (error.strerror or "it cannot be read").lower()
-        raise CredentialsError(f"kubeconfig {file}: {reason}; {_NO_FILE}") from error
+        raise CredentialsError(f"kubeconfig {file}: {reason}; {_NO_FILE_HINT}") from error
     except (ValueError, RecursionError) as error:
         raise CredentialsError(f"kubeconfig {file}: not a kubeconfig: it is not text that can be read") from error
 

@@ -114,13 +114,13 @@ def _document(source: Source, number: int, builder: Builder) -> Document:
     root = builder.root
     if root is None:
         return Document(source, number, None, Location(Span(0, 0)))
-    faults = [replace(fault, template=_is_template(source, fault.span)) for fault in builder.faults]
+    faults = [replace(fault, is_template=_is_template(source, fault.span)) for fault in builder.faults]
     return Document(source, number, root.value, root.location, faults)
 
 
 def _broken_document(source: Source, number: int, span: Span, problem: str, hint: str) -> Document:
-    template = _is_template(source, span)
-    fault = Fault(span=span, kind="syntax", problem=problem, hint=hint, template=template)
+    is_template = _is_template(source, span)
+    fault = Fault(span=span, kind="syntax", problem=problem, hint=hint, is_template=is_template)
     return Document(source, number, None, Location(span), [fault], broken=True)
 
 
@@ -128,8 +128,8 @@ def _is_template(source: Source, span: Span) -> bool:
     return "{{" in source.line(source.position(span.start)[0])
 
 
-def _yaml_documents(source: Source, base: int, number: int) -> Iterator[Document]:
-    text = source.text[base:]
+def _yaml_documents(source: Source, base_offset: int, number: int) -> Iterator[Document]:
+    text = source.text[base_offset:]
     builder = Builder()
     try:
         for event in yaml.parse(text, Loader=_LOADER):
@@ -140,31 +140,33 @@ def _yaml_documents(source: Source, base: int, number: int) -> Iterator[Document
                 if builder.root is not None and builder.root.value is not None:
                     yield _document(source, number, builder)
             else:
-                _feed_event(builder, event, text, base)
+                _feed_event(builder, event, text, base_offset)
     except BuildError as error:
         yield _broken_document(source, number, error.span, str(error), error.fix)
     except yaml.MarkedYAMLError as error:
-        span, problem = _parser_error(error, text, base)
+        span, problem = _parser_error(error, text, base_offset)
         yield _broken_document(source, max(number, 1), span, problem, _hint(problem, source, span.start))
     except yaml.reader.ReaderError as error:
-        span = _reader_span(error, text, base)
+        span = _reader_span(error, text, base_offset)
         yield _broken_document(
             source, max(number, 1), span, str(error.reason), _hint(str(error.reason), source, span.start)
         )
 
 
-def _feed_event(builder: Builder, event: Any, text: str, base: int) -> None:
+def _feed_event(builder: Builder, event: Any, text: str, base_offset: int) -> None:
     start, end = event.start_mark.index, event.end_mark.index
     if isinstance(event, yaml.NodeEvent) and not isinstance(event, yaml.AliasEvent):
         start = min(end, _PROPERTIES.match(text, start).end())  # type: ignore[union-attr]  # matches anything
-    span = Span(base + start, base + end)
+    span = Span(base_offset + start, base_offset + end)
     if isinstance(event, yaml.CollectionEndEvent):
         builder.close(span.end)
     elif isinstance(event, yaml.AliasEvent):
         builder.alias(event.anchor or "", span)
     elif isinstance(event, yaml.ScalarEvent):
         unquoted = event.implicit[0] and event.style in {None, ""}
-        builder.scalar(_event_value(event, span), span, anchor=event.anchor, merge=unquoted and event.value == "<<")
+        builder.scalar(
+            _event_value(event, span), span, anchor=event.anchor, is_merge_key=unquoted and event.value == "<<"
+        )
     elif isinstance(event, yaml.CollectionStartEvent):
         empty: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
         builder.open(empty, span, anchor=event.anchor, block=not event.flow_style)
@@ -179,20 +181,20 @@ def _event_value(event: Any, span: Span) -> Any:
         raise BuildError(span, str(error), "correct the value or its tag") from error
 
 
-def _parser_error(error: Any, text: str, base: int) -> tuple[Span, str]:
+def _parser_error(error: Any, text: str, base_offset: int) -> tuple[Span, str]:
     mark = error.problem_mark or error.context_mark
     if error.context_mark and (error.context == "while scanning a simple key" or mark.index >= len(text.rstrip())):
         mark = error.context_mark  # the parser notices the problem only much later
-    offset = base + (mark.index if mark else 0)
+    offset = base_offset + (mark.index if mark else 0)
     context = f" {error.context}" if error.context else ""
     return Span(offset, offset + 1), f"{error.problem or 'not YAML'}{context}"
 
 
-def _reader_span(error: Any, text: str, base: int) -> Span:
+def _reader_span(error: Any, text: str, base_offset: int) -> Span:
     """The first position of the invalid character, since the C reader counts bytes and the other reader characters."""
     character = error.character if isinstance(error.character, str) else chr(error.character)
     index = text.find(character)
-    return Span(base + max(index, 0), base + max(index, 0) + 1)
+    return Span(base_offset + max(index, 0), base_offset + max(index, 0) + 1)
 
 
 def _hint(problem: str, source: Source, offset: int) -> str:

@@ -105,7 +105,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     422: InvalidError,
     429: BusyError,
 }
-_UNSERVED = "could not find the requested resource"
+_NOT_SERVED_TEXT = "could not find the requested resource"
 """Part of the API server's message about a path that it does not serve."""
 _MAX_CHARACTERS = 4096
 """Largest number of characters that are quoted from an answer."""
@@ -122,11 +122,11 @@ def refusal(status: int, body: Any, task: str, server: str = "") -> ApiError:
     kind = _BY_STATUS.get(status, BusyError if status >= 500 else ApiError)
     if reason == "AlreadyExists":
         kind = AlreadyExistsError
-    elif status == 404 and (not answer or _UNSERVED in message):
+    elif status == 404 and (not answer or _NOT_SERVED_TEXT in message):
         kind = NotServedError
-    todo = _NOT_FOUND.get(str(details.get("kind"))) if kind is NotFoundError else _TO_DO.get(kind)
-    at_server = f" at {server}" if server and kind in _ABOUT_CLUSTER else ""
-    text = f"cannot {task}{at_server}: {message}" + (f"; {todo}" if todo else "")
+    remedy = _NOT_FOUND_REMEDIES.get(str(details.get("kind"))) if kind is NotFoundError else _REMEDIES.get(kind)
+    at_server = f" at {server}" if server and kind in _CLUSTER_ERRORS else ""
+    text = f"cannot {task}{at_server}: {message}" + (f"; {remedy}" if remedy else "")
     return kind(text, status=status, reason=reason, causes=causes)
 
 
@@ -138,8 +138,8 @@ def _format_causes(message: str, causes: Sequence[str]) -> str:
     return in_lines(head.rstrip().removesuffix(":"), list(causes))
 
 
-_NOWHERE = "<nil>"
-"""The field of a cause which only says that not everything was checked."""
+_NO_FIELD = "<nil>"
+"""The field of a cause that is about no field, and only says that not everything was checked."""
 
 
 def _causes(details: Mapping[str, Any]) -> list[str]:
@@ -148,11 +148,11 @@ def _causes(details: Mapping[str, Any]) -> list[str]:
     return [
         ": ".join(str(cause[part]) for part in ("field", "message") if cause.get(part))
         for cause in entries
-        if cause.get("field") != _NOWHERE
+        if cause.get("field") != _NO_FIELD
     ]
 
 
-_TO_DO: dict[type[ApiError], str] = {
+_REMEDIES: dict[type[ApiError], str] = {
     NotServedError: "the cluster does not serve JobSets: an administrator has to install JobSet first",
     AlreadyExistsError: "delete it first, or choose another name (metadata.generate_name lets the API server choose)",
     ConflictError: "get it again, and repeat",
@@ -161,10 +161,10 @@ _TO_DO: dict[type[ApiError], str] = {
     BusyError: "try again later",
 }
 """The remedy for each error whose message from the API server does not name one."""
-_NOT_FOUND = {
+_NOT_FOUND_REMEDIES = {
     "jobsets": "list() gives those of a namespace, list(everywhere=True) all",
     "namespaces": "create that namespace first, or choose another",
 }
 """The remedy if an object of this kind does not exist."""
-_ABOUT_CLUSTER = {NotServedError, UnauthorizedError, BusyError}
+_CLUSTER_ERRORS = {NotServedError, UnauthorizedError, BusyError}
 """Errors about the cluster and not about an object. Their messages name the address of the cluster."""

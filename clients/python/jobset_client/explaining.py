@@ -7,7 +7,7 @@ from typing import Any
 from jobset_client.core import Call, Operation, ask, path
 from jobset_client.errors import ApiError
 from jobset_client.models import JobSet
-from jobset_client.states import end_words, is_true, jobs_of, state_in_words, title
+from jobset_client.states import end_words, is_true, job_count, state_in_words, title
 from jobset_client.words import count_noun
 
 MAX_EVENTS = 500
@@ -28,8 +28,10 @@ class Explanation:
     not_looked_at: tuple[str, ...]
 
     def __str__(self) -> str:
-        below = [f"  {line}" for line in self.lines] + [f"not looked at: {name}" for name in self.not_looked_at]
-        return "\n".join([f"{title(self.jobset)}: {self.state}", *below])
+        indented_lines = [f"  {line}" for line in self.lines] + [
+            f"not looked at: {name}" for name in self.not_looked_at
+        ]
+        return "\n".join([f"{title(self.jobset)}: {self.state}", *indented_lines])
 
 
 def explain(js: JobSet) -> Operation[Explanation]:
@@ -55,7 +57,7 @@ def _status_lines(js: JobSet) -> Iterator[str]:
         yield f"stage: {status.current_stage}"
     counts = {entry.name: entry for entry in status.replicated_jobs_status}
     for rjob in js.spec.replicated_jobs:
-        count, total = counts.get(rjob.name), jobs_of(rjob.replicas)
+        count, total = counts.get(rjob.name), job_count(rjob.replicas)
         if count is None:
             no_count = f"none of {total} Jobs is" if total > 1 else "its Job is not"
             yield f"{rjob.name}: {no_count} counted yet: no manager has seen it, or it waits for its stage"
@@ -94,5 +96,5 @@ def _event_lines(items: list[Mapping[str, Any]]) -> Iterator[str]:
 def _event_time(event: Mapping[str, Any]) -> str:
     series = event.get("series") or {}
     created = (event.get("metadata") or {}).get("creationTimestamp")
-    moments = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"), created)
-    return next((str(moment) for moment in moments if moment), "")
+    times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"), created)
+    return next((str(time) for time in times if time), "")

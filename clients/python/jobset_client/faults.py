@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from jobset_client.words import as_json, first_names, is_surely, nearest, path_text, type_of
+from jobset_client.words import as_json, first_names, is_misspelling, nearest, path_text, type_of
 
 _MEANT = "did you mean"
 _EXPECTED = {
@@ -20,32 +20,36 @@ _EXPECTED = {
 Path = tuple[str | int, ...]
 
 
-Belongs = Callable[[Path], str]
+FindObjectPath = Callable[[Path], str]
 """A function that returns the path of the object that the last part of a path belongs to; empty if unknown."""
 
 
 class UnknownFieldError(ValueError):
-    """The field `name` does not exist. `close`: the field that was likely meant, or empty."""
+    """The field `name` does not exist. `likely_name`: the field that was likely meant, or empty."""
 
-    def __init__(self, name: str, close: str, text: str) -> None:
+    def __init__(self, name: str, likely_name: str, text: str) -> None:
         super().__init__(text)
-        self.name, self.close = name, close
+        self.name, self.likely_name = name, likely_name
 
-    def at(self, path: Path, belongs: Belongs | None) -> str:
+    def message_at(self, path: Path, find_object_path: FindObjectPath | None) -> str:
         """The message for this path. It says where the field belongs, unless it is a misspelt field of this object."""
-        if belongs is None or is_surely(self.name, self.close):
+        if find_object_path is None or is_misspelling(self.name, self.likely_name):
             return str(self)
-        home = belongs(path)
-        return f"unknown field {as_json(self.name)}; it belongs to {home}" if home else str(self)
+        object_path = find_object_path(path)
+        return f"unknown field {as_json(self.name)}; it belongs to {object_path}" if object_path else str(self)
 
 
 def unknown_field_fault(name: Any, value: Any, attributes: Iterable[str], names: Iterable[str]) -> Any:
     """The fault of an unknown field (`InitErrorDetails` of pydantic)."""
     text = name if isinstance(name, str) else as_json(name)
-    close = nearest(text, [*names, *attributes])
+    likely_name = nearest(text, [*names, *attributes])
     listed_names = attributes if "_" in text else names
-    guess = f"{_MEANT} {as_json(close)}?" if close else f"the fields here are: {first_names(sorted(listed_names))}"
-    error = UnknownFieldError(text, close, f"unknown field {as_json(text)}; {guess}")
+    guess = (
+        f"{_MEANT} {as_json(likely_name)}?"
+        if likely_name
+        else f"the fields here are: {first_names(sorted(listed_names))}"
+    )
+    error = UnknownFieldError(text, likely_name, f"unknown field {as_json(text)}; {guess}")
     return {"type": "value_error", "loc": (text,), "input": value, "ctx": {"error": error}}
 
 
@@ -55,12 +59,12 @@ def as_init_details(fault: Any) -> Any:
 
 
 def fault_texts(
-    error: ValidationError, line: Callable[[Path], int] | None = None, belongs: Belongs | None = None
+    error: ValidationError, line: Callable[[Path], int] | None = None, find_object_path: FindObjectPath | None = None
 ) -> Iterator[str]:
     """Yield a text for each fault, in the order of the lines if they are known."""
     words_by_path: dict[Path, str] = {}
     for details in error.errors():
-        path, words = _path_and_words(details, belongs)
+        path, words = _path_and_words(details, find_object_path)
         words_by_path.setdefault(path, words)
     if line is None:
         yield from (_with_path(path, words) for path, words in words_by_path.items())
@@ -69,10 +73,13 @@ def fault_texts(
         yield f"line {line(path)}: {_with_path(path, words)}"
 
 
-def is_new(error: ValidationError, belongs: Belongs | None = None) -> bool:
-    """Whether an unknown field resembles no known field, so that it may come from a newer version."""
-    unknown_ones = ((details["loc"], _unknown_field(details)) for details in error.errors())
-    return any(fault and not fault.close and not (belongs and belongs(path)) for path, fault in unknown_ones)
+def is_from_newer_version(error: ValidationError, find_object_path: FindObjectPath | None = None) -> bool:
+    """Whether an unknown field resembles no known field, so that it may be a field of a newer version."""
+    unknown_fields = ((details["loc"], _unknown_field(details)) for details in error.errors())
+    return any(
+        fault and not fault.likely_name and not (find_object_path and find_object_path(path))
+        for path, fault in unknown_fields
+    )
 
 
 def _unknown_field(fault: Any) -> UnknownFieldError | None:
@@ -85,10 +92,10 @@ def _with_path(path: Path, words: str) -> str:
     return f"{path_text(path)}: {words}" if path else words
 
 
-def _path_and_words(error: Any, belongs: Belongs | None) -> tuple[Path, str]:
+def _path_and_words(error: Any, find_object_path: FindObjectPath | None) -> tuple[Path, str]:
     path, kind, value = error["loc"], error["type"], error["input"]
     if fault := _unknown_field(error):
-        return path, fault.at(path, belongs)
+        return path, fault.message_at(path, find_object_path)
     if kind == "missing":
         return path, f"Required value: add {as_json(path[-1])}"
     expected, advice = _EXPECTED.get(kind.partition("_")[0], ("", ""))

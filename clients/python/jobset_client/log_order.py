@@ -12,7 +12,7 @@ JOB_NAME = "batch.kubernetes.io/job-name"
 _ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _GLOBAL_INDEX = "jobset.sigs.k8s.io/job-global-index"
-_NEVER, _LAST = "9999", "9999-"
+_UNKNOWN_TIME, _NO_FAILURE = "9999", "9999-"
 """Sort keys after every RFC 3339 time, for a container that failed at an unknown time, and for a pod without
 failures."""
 LOGS_ARE_GONE = "logs go with their pods, and pods of earlier attempts are deleted"
@@ -22,17 +22,18 @@ LOGS_ARE_GONE = "logs go with their pods, and pods of earlier attempts are delet
 class Container:
     """The status of one container.
 
-    `failed_at`: the time of its failure, now or before its last start; empty without a failure. `waits`: the reason why
-    it does not run, such as ImagePullBackOff; empty if it runs, has ended, or has the state of an earlier run.
+    - `failed_at`: the time of its failure, now or before its last start; empty without a failure.
+    - `wait_reason`: the reason why it does not run, such as ImagePullBackOff; empty if it runs, has ended, or has the
+      state of an earlier run.
     """
 
     name: str
-    init: bool
+    is_init: bool
     restarts: int
     failed_at: str
-    waits: str
-    ended: bool
-    succeeded: bool
+    wait_reason: str
+    has_ended: bool
+    has_succeeded: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +48,10 @@ class LogPod:
     attempt: int
     containers: tuple[Container, ...]
 
-    def matching(self, container: str) -> Iterator[Container]:
-        """The containers with this name; without a name, all except init containers that have succeeded."""
+    def containers_named(self, container: str) -> Iterator[Container]:
+        """The containers with this name. Without a name, all except init containers that have succeeded."""
         for each in self.containers:
-            if each.name == container or not (container or (each.init and each.succeeded)):
+            if each.name == container or not (container or (each.is_init and each.has_succeeded)):
                 yield each
 
 
@@ -58,16 +59,16 @@ class LogPod:
 class Log:
     """One log. `index`: the completion index, or empty. `run`: the pod's UID and the container's restarts.
 
-    `waits`: the reason why there is no log yet, or empty. `ended`: whether the log is complete.
+    `wait_reason`: the reason why there is no log yet, or empty. `has_ended`: whether the log is complete.
     """
 
     pod: str
     job: str
     index: str
     container: str
-    waits: str
+    wait_reason: str
     run: tuple[str, int]
-    ended: bool
+    has_ended: bool
 
     @property
     def prefix(self) -> str:
@@ -95,24 +96,24 @@ def log_pod(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> LogPod:
         global_index=_number(labels.get(_GLOBAL_INDEX) or ""),
         attempt=_number(labels.get(_ATTEMPT) or ""),
         containers=(
-            *(_container(body, init=True) for body in status.get("initContainerStatuses") or ()),
-            *(_container(body, init=False) for body in status.get("containerStatuses") or ()),
+            *(_container(body, is_init=True) for body in status.get("initContainerStatuses") or ()),
+            *(_container(body, is_init=False) for body in status.get("containerStatuses") or ()),
         ),
     )
 
 
-def _container(body: Mapping[str, Any], *, init: bool) -> Container:
-    now, last = body.get("state") or {}, body.get("lastState") or {}
-    end, waiting = now.get("terminated"), now.get("waiting")
+def _container(body: Mapping[str, Any], *, is_init: bool) -> Container:
+    state, last = body.get("state") or {}, body.get("lastState") or {}
+    end, waiting = state.get("terminated"), state.get("waiting")
     ends = (last.get("terminated"), end)
     return Container(
         name=body.get("name") or "",
-        init=init,
+        is_init=is_init,
         restarts=body.get("restartCount") or 0,
-        failed_at=next((each.get("finishedAt") or _NEVER for each in ends if each and each.get("exitCode")), ""),
-        waits="" if waiting is None or last.get("terminated") else waiting.get("reason") or "Waiting",
-        ended=end is not None,
-        succeeded=end is not None and not end.get("exitCode"),
+        failed_at=next((each.get("finishedAt") or _UNKNOWN_TIME for each in ends if each and each.get("exitCode")), ""),
+        wait_reason="" if waiting is None or last.get("terminated") else waiting.get("reason") or "Waiting",
+        has_ended=end is not None,
+        has_succeeded=end is not None and not end.get("exitCode"),
     )
 
 
@@ -129,21 +130,21 @@ def logs(pods: Iterable[LogPod], container: str = "") -> list[Log]:
             job=pod.job,
             index=pod.index,
             container=each.name,
-            waits=each.waits,
+            wait_reason=each.wait_reason,
             run=(pod.uid, each.restarts),
-            ended=each.ended,
+            has_ended=each.has_ended,
         )
         for pod in sorted(pods, key=_sort_key)
-        for each in sorted(pod.matching(container), key=lambda each: each.failed_at or _NEVER)
+        for each in sorted(pod.containers_named(container), key=lambda each: each.failed_at or _UNKNOWN_TIME)
     ]
 
 
 def pods_of_attempt(
-    js: AnyJobSet, pods: Sequence[LogPod], job: str, attempt: int | None, reason: str = LOGS_ARE_GONE, more: str = ""
+    js: AnyJobSet, pods: Sequence[LogPod], job: str, attempt: int | None, reason: str = LOGS_ARE_GONE, hint: str = ""
 ) -> Sequence[LogPod]:
-    """The pods of the attempt, or with None of the latest attempt that has pods. Raises `RefusedError` without pods.
+    """The pods of the attempt; None for the latest attempt that has pods. Raises `RefusedError` if there are none.
 
-    `reason` and `more` are parts of the error message: why there are no pods, and where to read more.
+    `reason` and `hint` are parts of the error message: why there are no pods, and where to read more.
     """
     chosen_attempt = newest_attempt(pods) if attempt is None else attempt
     attempt_pods = [pod for pod in pods if pod.attempt == chosen_attempt]
@@ -154,11 +155,11 @@ def pods_of_attempt(
     failure = "".join(
         f"; attempt {end.attempt} failed: {end_words(end)}" for end in js.status.attempt_history[-1:] if end.pod
     )
-    raise RefusedError(f"{problem}: {reason}{failure}{more}")
+    raise RefusedError(f"{problem}: {reason}{failure}{hint}")
 
 
 def _sort_key(pod: LogPod) -> tuple[str, int, int, str]:
-    failed_at = min((each.failed_at for each in pod.containers if each.failed_at), default=_LAST)
+    failed_at = min((each.failed_at for each in pod.containers if each.failed_at), default=_NO_FAILURE)
     return failed_at, pod.global_index, _number(pod.index), pod.name
 
 

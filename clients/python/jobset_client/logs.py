@@ -42,31 +42,33 @@ class PodLog:
 def logs(js: JobSet, *, job: str, container: str, attempt: int | None, tail: int | None) -> Emitter[PodLog]:
     """Emit one log after the other, so that only one log is in memory. Raises `RefusedError` without logs."""
     pods = yield from _list_pods(js, job)
-    chosen = pods_of_attempt(js, pods, job, attempt)
-    ordered = ordered_logs(chosen, container)
-    if not ordered:
+    attempt_pods = pods_of_attempt(js, pods, job, attempt)
+    chosen_logs = ordered_logs(attempt_pods, container)
+    if not chosen_logs:
         problem = f"no container {container}" if container else "no container that has been created yet"
-        names = [each.name for pod in chosen for each in pod.containers]
+        names = [each.name for pod in attempt_pods for each in pod.containers]
         if container and (guess := did_you_mean(container, names)):
             raise RefusedError(f"{title(js)}: {problem} in its pods; {guess}")
         raise RefusedError(f"{title(js)}: {problem} in its pods; explain({js.metadata.name!r}) says more")
-    for log in ordered[:MAX_LOGS]:
+    for log in chosen_logs[:MAX_LOGS]:
         yield Emit((yield from _read_log(js, log, tail)))
-    if len(ordered) > MAX_LOGS:
-        remainder = f"{count_noun(len(ordered) - MAX_LOGS, 'more container')}: job=... gives those of one Job"
-        yield Emit(PodLog(pod="...", job="", index="", container="...", missing=remainder))
+    if len(chosen_logs) > MAX_LOGS:
+        hidden_logs = f"{count_noun(len(chosen_logs) - MAX_LOGS, 'more container')}: job=... gives those of one Job"
+        yield Emit(PodLog(pod="...", job="", index="", container="...", missing=hidden_logs))
 
 
 def _read_log(js: JobSet, log: Log, tail: int | None) -> Operation[PodLog]:
     fields = {"pod": log.pod, "job": log.job, "index": log.index, "container": log.container}
-    if log.waits:
-        return PodLog(**fields, missing=f"it has not started: {log.waits}")
+    if log.wait_reason:
+        return PodLog(**fields, missing=f"it has not started: {log.wait_reason}")
     query = [("container", log.container), ("limitBytes", str(MAX_BYTES))]
     query += [] if tail is None else [("tailLines", str(tail))]
     url_path = f"/api/v1/namespaces/{path(js.metadata.namespace or '', 'pods', log.pod, 'log')}"
     task = f"get the log of pod {log.pod}"
     try:
-        answer = yield from send(Call(method="GET", path=url_path, query=tuple(query), task=task, most=MAX_BYTES * 2))
+        answer = yield from send(
+            Call(method="GET", path=url_path, query=tuple(query), task=task, max_bytes=MAX_BYTES * 2)
+        )
     except ForbiddenError:
         raise
     except ApiError as error:

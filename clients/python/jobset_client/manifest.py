@@ -37,33 +37,33 @@ def read_manifest(text: str | bytes) -> Manifest:
         source = Source("", text.decode() if isinstance(text, bytes) else text)
     except UnicodeDecodeError as error:
         raise UnreadableError(f"the text cannot be read: byte {error.start} is not UTF-8") from error
-    filled = [each for each in documents(source) if each.broken or each.value is not None]
-    faults = [fault for each in filled for fault in each.faults if fault.kind != "duplicate-key"]
+    filled_documents = [each for each in documents(source) if each.broken or each.value is not None]
+    faults = [fault for each in filled_documents for fault in each.faults if fault.kind != "duplicate-key"]
     if faults:
         raise UnreadableError(_fault_message(source, faults[0]))
-    if len(filled) != 1:
-        lines = ", ".join(str(_line(source, each.location.span.start)) for each in filled)
+    if len(filled_documents) != 1:
+        lines = ", ".join(str(_line(source, each.location.span.start)) for each in filled_documents)
         raise UnreadableError(
-            f"the text holds {count_noun(len(filled), 'document')}, which begin in lines {lines}; from_yaml takes one:"
-            " split it at the lines `---`"
-            if filled
+            f"the text holds {count_noun(len(filled_documents), 'document')}, which begin in lines {lines};"
+            " from_yaml takes one: split it at the lines `---`"
+            if filled_documents
             else "the text holds no document: it is empty, or has only comments"
         )
-    _refuse_name_of_file(filled[0].value)
-    if repeated_keys := [_repeated_key(source, fault) for fault in filled[0].faults]:
+    _refuse_name_of_file(filled_documents[0].value)
+    if repeated_keys := [_repeated_key(source, fault) for fault in filled_documents[0].faults]:
         raise UnreadableError(in_lines("the text has a key twice", cut_list(repeated_keys)))
-    return Manifest(filled[0])
+    return Manifest(filled_documents[0])
 
 
 def _fault_message(source: Source, fault: Fault) -> str:
     line, column = source.position(min(fault.span.start, len(source.text)))
     path = f"{path_text(fault.path)}: " if fault.path else ""
-    hint = _TEMPLATE_HINT if fault.template else fault.hint
+    hint = _TEMPLATE_HINT if fault.is_template else fault.hint
     return f"line {line}, column {column}: cannot be read: {path}{fault.problem}" + (f"; {hint}" if hint else "")
 
 
 def _repeated_key(source: Source, fault: Fault) -> str:
-    first = _line(source, fault.first.start) if fault.first else 0
+    first = _line(source, fault.first_span.start) if fault.first_span else 0
     return f"line {_line(source, fault.span.start)}: {as_json(fault.value)} stands in line {first}, too: remove one"
 
 

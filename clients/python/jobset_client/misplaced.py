@@ -11,7 +11,7 @@ _Location = tuple[str, ...]
 """The path of an object: the API's names, and `*` for the items of a list."""
 _EXCLUDED_MEMBERS = frozenset({"metadata", "status"})
 """Members whose fields are not proposed, since many objects have metadata, and users do not write status."""
-_TEMPLATE: Mapping[_Location, str] = {
+_TEMPLATE_FIELDS: Mapping[_Location, str] = {
     ("spec",): "parallelism completions completionMode backoffLimit backoffLimitPerIndex podFailurePolicy"
     " podReplacementPolicy",
     ("spec", "template", "spec"): "containers initContainers restartPolicy nodeSelector tolerations affinity volumes"
@@ -53,7 +53,7 @@ def _walk_fields(model: type[BaseModel], location: _Location) -> Iterator[tuple[
         if name == "template":
             yield from (
                 ((*location, name, *inside), member)
-                for inside, members in _TEMPLATE.items()
+                for inside, members in _TEMPLATE_FIELDS.items()
                 for member in members.split()
             )
         for inner, steps in _inner_models(field.annotation):
@@ -77,7 +77,7 @@ def _common_length(current: _Location, other: _Location) -> int:
 
 
 def _distance(current: _Location, other: _Location) -> tuple[int, int]:
-    """Steps from one location to the other, then steps up, so that fewer steps up are nearer at equal distance."""
+    """The number of steps from one location to the other, and how many of them go up. Fewer steps up are nearer."""
     common = _common_length(current, other)
-    up = len(current) - common
-    return up + len(other) - common, up
+    steps_up = len(current) - common
+    return steps_up + len(other) - common, steps_up

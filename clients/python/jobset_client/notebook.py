@@ -18,7 +18,7 @@ except ImportError as error:
 from jobset_client.errors import NeverError, WaitTimeoutError
 from jobset_client.models import JobSet
 from jobset_client.operations import Event
-from jobset_client.states import has_reached, jobs_of, state_in_words, title
+from jobset_client.states import has_reached, job_count, state_in_words, title
 from jobset_client.words import count_noun
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 50
 """Largest number of ReplicatedJobs that the table shows."""
-_COUNTS = ("active", "ready", "succeeded", "failed", "suspended")
+_COUNT_NAMES = ("active", "ready", "succeeded", "failed", "suspended")
 
 
 def table(jobset: JobSet) -> Table:
@@ -39,13 +39,13 @@ def table(jobset: JobSet) -> Table:
     ]
     title_parts += [f"restarts {status.restarts}"] if status.restarts else []
     result = Table(title=Text(", ".join(part for part in title_parts if part)), title_justify="left")
-    for column in ("ReplicatedJob", "Jobs", *_COUNTS):
+    for column in ("ReplicatedJob", "Jobs", *_COUNT_NAMES):
         result.add_column(column, justify="left" if column == "ReplicatedJob" else "right")
     result.add_column("done", min_width=12)
     counts = {entry.name: entry for entry in status.replicated_jobs_status}
     for rjob in jobset.spec.replicated_jobs[:MAX_ROWS]:
-        total, entry = jobs_of(rjob.replicas), counts.get(rjob.name)
-        numbers = [getattr(entry, count) or 0 if entry else 0 for count in _COUNTS]
+        total, entry = job_count(rjob.replicas), counts.get(rjob.name)
+        numbers = [getattr(entry, count) or 0 if entry else 0 for count in _COUNT_NAMES]
         bar = ProgressBar(total=max(total, 1), completed=numbers[2] if total else 1, width=12)
         result.add_row(Text(rjob.name), str(total), *(str(number) for number in numbers), bar)
     if (hidden := len(jobset.spec.replicated_jobs) - MAX_ROWS) > 0:
@@ -68,7 +68,7 @@ def progress(
     first = client.get(name, namespace=namespace)
     with _Display(first, console) as display:
         for event in client.watch(name=name, namespace=namespace, timeout=timeout):
-            if display.ends_with(event):
+            if display.show_event(event):
                 return event.jobset
     raise _timeout_error(first, timeout)
 
@@ -85,7 +85,7 @@ async def progress_async(
     first = await client.get(name, namespace=namespace)
     with _Display(first, console) as display:
         async for event in client.watch(name=name, namespace=namespace, timeout=timeout):
-            if display.ends_with(event):
+            if display.show_event(event):
                 return event.jobset
     raise _timeout_error(first, timeout)
 
@@ -118,7 +118,7 @@ class _Display:
         if self._live:
             self._live.stop()
 
-    def ends_with(self, event: Event) -> bool:
+    def show_event(self, event: Event) -> bool:
         """Show the JobSet of the event. Returns whether the JobSet has ended. Raises `NeverError` if it was deleted."""
         js = event.jobset
         if event.type == "DELETED" or js.metadata.uid != self._first.metadata.uid:

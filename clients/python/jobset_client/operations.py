@@ -38,9 +38,9 @@ from jobset_client.words import as_json, as_mapping, count_noun, did_you_mean, t
 
 MAX_LISTED = 10_000
 """Largest number of JobSets that `list` returns by default."""
-_COMPARED = 100
+_MAX_COMPARED_NAMES = 100
 """Number of existing names that an unknown name is compared with."""
-MERGE = "application/merge-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 _SET_BY_SERVER = {
     "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
@@ -49,7 +49,7 @@ _SET_BY_SERVER = {
 """Metadata that the API server writes. `create` leaves it out of a JobSet that was read before."""
 _KUEUE = "/apis/kueue.x-k8s.io"
 _INACTIVE = "spec.active: false"
-_STRICT = (("fieldManager", core.FIELD_MANAGER), ("fieldValidation", "Strict"))
+_WRITE_QUERY = (("fieldManager", core.FIELD_MANAGER), ("fieldValidation", "Strict"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,9 @@ class Event:
 
 def url_path(namespace: str | None, name: str = "") -> str:
     """URL path of a JobSet, of all JobSets in a namespace, or without a namespace of all JobSets in the cluster."""
-    prefix = core.GROUP if namespace is None else f"{core.GROUP}/namespaces/{core.check_name(namespace, 'namespace')}"
+    prefix = (
+        core.API_PATH if namespace is None else f"{core.API_PATH}/namespaces/{core.check_name(namespace, 'namespace')}"
+    )
     return f"{prefix}/jobsets/{name}" if name else f"{prefix}/jobsets"
 
 
@@ -82,7 +84,7 @@ def create(home: str, jobset: JobSet, *, namespace: str | None = None, dry_run: 
         raise UnreadableError(f"{title(jobset)} names another namespace than {namespace!r}: change one of them")
     target_namespace = own_namespace or namespace or home
     name = jobset.metadata.name or f"{jobset.metadata.generate_name or ''}..."
-    query = (*_STRICT, ("dryRun", "All")) if dry_run else _STRICT
+    query = (*_WRITE_QUERY, ("dryRun", "All")) if dry_run else _WRITE_QUERY
     body = jobset.to_dict()
     body.pop("status", None)
     body["metadata"] = {key: value for key, value in body.get("metadata", {}).items() if key not in _SET_BY_SERVER}
@@ -111,7 +113,7 @@ def get(home: str, name: str, *, namespace: str | None = None) -> Operation[JobS
 
 def _similar_names(name: str, namespace: str) -> Operation[str]:
     """A text with names of the first JobSets of the namespace, the most similar name first; empty without names."""
-    query = (("limit", str(_COMPARED)),)
+    query = (("limit", str(_MAX_COMPARED_NAMES)),)
     try:
         page = yield from ask(Call(method="GET", path=url_path(namespace), query=query, task="list JobSets"))
     except JobSetError:
@@ -149,7 +151,12 @@ def patch(home: str, name: str, changes: Mapping[str, Any], *, namespace: str | 
         raise UnreadableError(f"patch takes a dict such as {example}, and this is {type_of(original)}")
     task = f"patch JobSet {namespace}/{name}"
     call = Call(
-        method="PATCH", path=url_path(namespace, name), query=_STRICT, body=dict(changes), content=MERGE, task=task
+        method="PATCH",
+        path=url_path(namespace, name),
+        query=_WRITE_QUERY,
+        body=dict(changes),
+        content_type=MERGE_PATCH,
+        task=task,
     )
     try:
         body = yield from ask(call)
@@ -214,18 +221,18 @@ def wait(
 
 def until(first: JobSet, state: State, deadline: Deadline) -> Operation[JobSet]:
     """Wait until the JobSet of this UID is in the state."""
-    waiting = Wait(first, state)
-    if waiting.is_over(first):
+    wait_decision = Wait(first, state)
+    if wait_decision.is_over(first):
         return first
-    waiting.start_list()
+    wait_decision.start_list()
     namespace, name = first.metadata.namespace or "", first.metadata.name or ""
     changes = Changes(_selection(namespace, name), f"watch JobSet {namespace}/{name}", deadline)
     while (change := (yield from changes.next())) is not None:
         if change.type == "LISTED":
-            waiting.end_list()
+            wait_decision.end_list()
         elif change.type == "DELETED":
-            waiting.delete()
-        elif waiting.is_over(js := JobSet.from_dict(change.body, keep_unknown=True)):
+            wait_decision.delete()
+        elif wait_decision.is_over(js := JobSet.from_dict(change.body, keep_unknown=True)):
             return js
     raise WaitTimeoutError(
         f"{title(first)}: not {state} after {deadline.seconds:g} s; explain({name!r}, namespace={namespace!r}) says"
@@ -258,8 +265,8 @@ def restart(home: str, name: str, *, namespace: str | None = None, timeout: floa
     js = yield from get(home, name, namespace=namespace)
     if not is_change(js, suspend=True):
         raise RefusedError(f"{title(js)} is suspended: resume({name!r}, namespace={namespace!r}) starts its pods")
-    kueue_way = f"Kueue ends its pods where its Workload has {_INACTIVE}, and starts them again with true"
-    yield from _refuse_queued(js, f"decides when it runs; {kueue_way}")
+    kueue_advice = f"Kueue ends its pods where its Workload has {_INACTIVE}, and starts them again with true"
+    yield from _refuse_queued(js, f"decides when it runs; {kueue_advice}")
     suspended = yield from _suspend_or_resume(js, suspend=True)
     try:
         yield from until(suspended, "suspended", deadline)
@@ -314,23 +321,23 @@ def explain(home: str, name: str, *, namespace: str | None = None) -> Operation[
 
 def _suspend_or_resume(js: JobSet, *, suspend: bool) -> Operation[JobSet]:
     """Write `spec.suspend` of the JobSet of this UID."""
-    return _patch_by_uid(js, suspend_patch(js, suspend=suspend), MERGE, "suspend" if suspend else "resume")
+    return _patch_by_uid(js, suspend_patch(js, suspend=suspend), MERGE_PATCH, "suspend" if suspend else "resume")
 
 
-def _patch_by_uid(js: JobSet, body: Any, content: str, verb: str) -> Operation[JobSet]:
+def _patch_by_uid(js: JobSet, body: Any, content_type: str, verb: str) -> Operation[JobSet]:
     """Patch the JobSet of this UID. `verb`: the action, for messages."""
     namespace, name = js.metadata.namespace or "", js.metadata.name or ""
-    written = yield from ask(
+    patched_body = yield from ask(
         Call(
             method="PATCH",
             path=url_path(namespace, name),
-            query=_STRICT,
+            query=_WRITE_QUERY,
             body=body,
-            content=content,
+            content_type=content_type,
             task=f"{verb} JobSet {namespace}/{name}",
         )
     )
-    return JobSet.from_dict(written, keep_unknown=True)
+    return JobSet.from_dict(patched_body, keep_unknown=True)
 
 
 def _refuse_queued(js: JobSet, clause: str) -> Operation[None]:

@@ -25,7 +25,7 @@ _INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 LONGEST_NUMBER = 400
 """Largest number of characters of a number. A longer run of digits stays text, so that reading it takes no time."""
-_EXACT = 2**53
+_MAX_EXACT_FLOAT = 2**53
 
 
 class ScalarError(ValueError):
@@ -44,17 +44,17 @@ def plain_value(text: str) -> Scalar:
 
 def tagged_value(text: str, tag: str) -> Scalar:
     """The value of a scalar with an explicit tag. A tag that is not one of YAML means text."""
-    kind = tag.removeprefix(_TAGS)
-    if kind == tag or kind in {"str", "timestamp"}:
+    type_name = tag.removeprefix(_TAGS)
+    if type_name == tag or type_name in {"str", "timestamp"}:
         return text
-    if kind == "binary":
+    if type_name == "binary":
         return _binary(text)
     value = plain_value(text)
-    name = "null" if value is None else type(value).__name__
-    if name == kind or (name, kind) == ("int", "float"):
+    value_type = "null" if value is None else type(value).__name__
+    if value_type == type_name or (value_type, type_name) == ("int", "float"):
         return value
-    if kind in {"bool", "int", "float", "null"}:
-        raise ScalarError(f"{text!r} is no !!{kind}")
+    if type_name in {"bool", "int", "float", "null"}:
+        raise ScalarError(f"{text!r} is no !!{type_name}")
     return text
 
 
@@ -79,7 +79,7 @@ def json_number(value: Scalar) -> Scalar:
         return value
     if not math.isfinite(value):
         raise ScalarError("JSON has no such number: quote it if text is meant")
-    return int(value) if value.is_integer() and abs(value) <= _EXACT else value
+    return int(value) if value.is_integer() and abs(value) <= _MAX_EXACT_FLOAT else value
 
 
 def _number(text: str) -> int | float | None:
@@ -106,16 +106,18 @@ def _binary(text: str) -> str:
 def _go_float(value: float) -> str:
     """The text of a float rounded to 32 bits, as Go writes it: the fewest digits that distinguish it from others."""
     try:
-        as_float32 = _narrow(value)
+        as_float32 = _round_to_float32(value)
     except OverflowError:
         as_float32 = math.copysign(math.inf, value)
     if not math.isfinite(as_float32):
         return ".nan" if math.isnan(as_float32) else ".inf" if as_float32 > 0 else "-.inf"
-    decimals, text = next((n, text) for n in range(10) if _narrow(float(text := f"{as_float32:.{n}e}")) == as_float32)
+    decimals, text = next(
+        (n, text) for n in range(10) if _round_to_float32(float(text := f"{as_float32:.{n}e}")) == as_float32
+    )
     exponent = int(text.partition("e")[2])
     return f"{float(text):.{max(decimals - exponent, 0)}f}" if -5 < exponent < 6 else text
 
 
-def _narrow(value: float) -> float:
+def _round_to_float32(value: float) -> float:
     rounded: float = struct.unpack("f", struct.pack("f", value))[0]
     return rounded

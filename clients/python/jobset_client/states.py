@@ -18,19 +18,19 @@ QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label of a JobSet that Kueue suspends and resumes."""
 MANAGER = "jobset.sigs.k8s.io/jobset-controller"
 """spec.managedBy of JobSets that this program manages. It also manages JobSets without the field."""
-RECENT = 3600.0
+RECENT_SECONDS = 3600.0
 """Seconds for which a failed attempt counts as recent."""
-_MAX_SAID = 400
+_MAX_MESSAGE_CHARACTERS = 400
 """Largest number of characters of a termination message in a text."""
 _MAX_ROWS = 50
 """Largest number of ReplicatedJobs that a notebook shows."""
-_COUNTS = ("ready", "succeeded", "failed")
+_COUNT_NAMES = ("ready", "succeeded", "failed")
 LOOP = 2
-"""Number of recent failed attempts from which on a JobSet counts as failing repeatedly."""
+"""A JobSet with this number of recent failed attempts, or more, keeps failing."""
 
 
 class AnyJobSet(Protocol):
-    """A JobSet with the attributes of `models.JobSet`, of any decoder."""
+    """A JobSet with the attributes of `models.JobSet`, whose type may be another one."""
 
     @property
     def metadata(self) -> Any: ...
@@ -56,9 +56,9 @@ def has_reached(js: AnyJobSet, state: str) -> bool:
 
 
 def _is_suspended(js: AnyJobSet) -> bool:
-    """Whether no Job has pods any more. The condition Suspended is set before the first Job is suspended."""
-    halted = bool(js.spec.suspend) and not end_summary(js) and is_true(js, "Suspended")
-    return halted and not any(entry.active for entry in js.status.replicated_jobs_status)
+    """Whether no Job has active pods. The condition Suspended is set earlier, before the first Job is suspended."""
+    is_halted = bool(js.spec.suspend) and not end_summary(js) and is_true(js, "Suspended")
+    return is_halted and not any(entry.active for entry in js.status.replicated_jobs_status)
 
 
 def _is_ready(js: AnyJobSet) -> bool:
@@ -68,19 +68,19 @@ def _is_ready(js: AnyJobSet) -> bool:
     counts = {entry.name: (entry.ready or 0) + (entry.succeeded or 0) for entry in js.status.replicated_jobs_status}
     reduced = {entry.name: entry.replicas for entry in js.status.reduced_replicas or ()}
     return all(
-        counts.get(rjob.name, 0) >= min(jobs_of(rjob.replicas), reduced.get(rjob.name, jobs_of(rjob.replicas)))
+        counts.get(rjob.name, 0) >= min(job_count(rjob.replicas), reduced.get(rjob.name, job_count(rjob.replicas)))
         for rjob in js.spec.replicated_jobs
         if not rjob.spare_for
     )
 
 
-def jobs_of(replicas: int | None) -> int:
+def job_count(replicas: int | None) -> int:
     """The number of Jobs of a ReplicatedJob, which is 1 if `replicas` is absent."""
     return 1 if replicas is None else replicas
 
 
 def end_summary(js: AnyJobSet) -> str:
-    """`has completed at TIME` or `has failed at TIME: why`; empty for a JobSet that has not ended."""
+    """`has completed at TIME` or `has failed at TIME: REASON`; empty for a JobSet that has not ended."""
     state = js.status.terminal_state
     if not state:
         return ""
@@ -95,12 +95,12 @@ def state_in_words(js: AnyJobSet, now: datetime | None = None) -> str:
 
     `now` is the present time by default.
     """
-    status, halted = js.status, _is_suspended(js)
+    status, is_halted = js.status, _is_suspended(js)
     phrases = {
         str(status.terminal_state).lower(): bool(status.terminal_state),
         "is being deleted": bool(js.metadata.deletion_timestamp),
         "is managed by another controller": js.spec.managed_by not in {None, MANAGER},
-        "is suspended": halted,
+        "is suspended": is_halted,
         "is being suspended": bool(js.spec.suspend),
         "keeps failing": _keeps_failing(js, now or datetime.now(UTC)),
         "restarts": is_true(js, "RestartingJobSet"),
@@ -112,45 +112,45 @@ def state_in_words(js: AnyJobSet, now: datetime | None = None) -> str:
 
 def _keeps_failing(js: AnyJobSet, now: datetime) -> bool:
     """Whether several attempts have failed within the last hour."""
-    recent = [entry for entry in js.status.attempt_history if _seconds_since(entry.time, now) <= RECENT]
+    recent = [entry for entry in js.status.attempt_history if _seconds_since(entry.time, now) <= RECENT_SECONDS]
     return bool(js.status.restarts) and len(recent) >= LOOP
 
 
 def _one_line(text: str) -> str:
     """The text from a container as one line, without control characters."""
     words = "".join(char if char.isprintable() else " " for char in text).split()
-    return " ".join(words)[:_MAX_SAID]
+    return " ".join(words)[:_MAX_MESSAGE_CHARACTERS]
 
 
-def _seconds_since(moment: str | None, now: datetime) -> float:
+def _seconds_since(time: str | None, now: datetime) -> float:
     try:
-        return (now - datetime.fromisoformat(moment or "")).total_seconds()
+        return (now - datetime.fromisoformat(time or "")).total_seconds()
     except (ValueError, TypeError):
         return math.inf
 
 
-def end_words(end: Any) -> str:
+def end_words(attempt: Any) -> str:
     """How an attempt ended, such as `pod p on node n, exit code 137 (OOMKilled: last line)`; may be empty.
 
     The parentheses contain the kubelet's reason, and the last line of the termination message.
     """
-    lines = (end.termination_message or "").strip().splitlines()[-1:]
-    reason = ": ".join(part for part in (end.pod_reason, *map(_one_line, lines)) if part)
-    container = f"container {end.container} of " if end.container and end.pod else ""
-    pod = f"{container}pod {end.pod}" + (f" on node {end.node}" if end.node else "") if end.pod else ""
-    code = "" if end.exit_code is None else f"exit code {end.exit_code}"
+    lines = (attempt.termination_message or "").strip().splitlines()[-1:]
+    reason = ": ".join(part for part in (attempt.pod_reason, *map(_one_line, lines)) if part)
+    container = f"container {attempt.container} of " if attempt.container and attempt.pod else ""
+    pod = f"{container}pod {attempt.pod}" + (f" on node {attempt.node}" if attempt.node else "") if attempt.pod else ""
+    code = "" if attempt.exit_code is None else f"exit code {attempt.exit_code}"
     summary = ", ".join(part for part in (pod, code) if part)
     return f"{summary} ({reason})" if summary and reason else summary or reason
 
 
-def find_condition(js: AnyJobSet, kind: str) -> Any:
-    """The condition with the type `kind`; None without it."""
-    return next((entry for entry in js.status.conditions if entry.type == kind), None)
+def find_condition(js: AnyJobSet, condition_type: str) -> Any:
+    """The condition with the type `condition_type`; None without it."""
+    return next((entry for entry in js.status.conditions if entry.type == condition_type), None)
 
 
-def is_true(js: AnyJobSet, kind: str) -> bool:
-    """Whether the condition with the type `kind` has the status True."""
-    condition = find_condition(js, kind)
+def is_true(js: AnyJobSet, condition_type: str) -> bool:
+    """Whether the condition with the type `condition_type` has the status True."""
+    condition = find_condition(js, condition_type)
     return condition is not None and condition.status == "True"
 
 
@@ -162,10 +162,10 @@ def title(js: AnyJobSet) -> str:
 def as_html(js: AnyJobSet) -> str:
     """HTML for a notebook, with the state and a row for each ReplicatedJob."""
     counts = {entry.name: entry for entry in js.status.replicated_jobs_status}
-    lines = [("ReplicatedJob", "Jobs", *_COUNTS)]
+    lines = [("ReplicatedJob", "Jobs", *_COUNT_NAMES)]
     for rjob in js.spec.replicated_jobs[:_MAX_ROWS]:
-        numbers = (getattr(counts.get(rjob.name), count, None) or 0 for count in _COUNTS)
-        lines.append((rjob.name, str(jobs_of(rjob.replicas)), *map(str, numbers)))
+        numbers = (getattr(counts.get(rjob.name), count, None) or 0 for count in _COUNT_NAMES)
+        lines.append((rjob.name, str(job_count(rjob.replicas)), *map(str, numbers)))
     rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in line) for line in lines)
     table = "".join(f"<tr>{row}</tr>" for row in rows)
     hidden = len(js.spec.replicated_jobs) - _MAX_ROWS
@@ -175,17 +175,17 @@ def as_html(js: AnyJobSet) -> str:
 
 
 class Wait:
-    """Decides whether the wait for a state of one JobSet is over. A later JobSet of its name does not count."""
+    """Decides whether the wait for a state of one JobSet is over. A later JobSet with the same name does not count."""
 
     def __init__(self, first: AnyJobSet, state: str) -> None:
         self._first, self._state = first, state
-        self._listed = False
+        self._is_listed = False
 
     def is_over(self, js: AnyJobSet) -> bool:
         """Whether the JobSet is in the state. Raises `NeverError` if it cannot reach the state."""
         if js.metadata.uid != self._first.metadata.uid:
-            raise self._deletion()
-        self._listed = True
+            raise self._deletion_error()
+        self._is_listed = True
         if has_reached(js, self._state):
             return True
         if end := end_summary(js) or ("is being deleted" if js.metadata.deletion_timestamp is not None else ""):
@@ -194,18 +194,18 @@ class Wait:
 
     def start_list(self) -> None:
         """Note that a list begins, which contains at most one JobSet of the name."""
-        self._listed = False
+        self._is_listed = False
 
     def end_list(self) -> None:
         """Note that the list ends. Raises `NeverError` if it did not contain the JobSet."""
-        if not self._listed:
-            raise self._deletion()
+        if not self._is_listed:
+            raise self._deletion_error()
 
     def delete(self) -> None:
         """Raise `NeverError`, since the JobSet was deleted."""
-        raise self._deletion()
+        raise self._deletion_error()
 
-    def _deletion(self) -> NeverError:
+    def _deletion_error(self) -> NeverError:
         return NeverError(f"{title(self._first)} was deleted; it will never be {self._state}")
 
 
@@ -250,7 +250,7 @@ def scale_patch(js: AnyJobSet, replicas: Mapping[str, int]) -> list[dict[str, An
     changes = []
     for name, number in replicas.items():
         path, rjob = f"/spec/replicatedJobs/{indexes[name]}", js.spec.replicated_jobs[indexes[name]]
-        if jobs_of(rjob.replicas) != number:
+        if job_count(rjob.replicas) != number:
             tests.append({"op": "test", "path": f"{path}/name", "value": name})
             changes.append({"op": "add", "path": f"{path}/replicas", "value": number})
     return [*tests, *changes] if changes else []

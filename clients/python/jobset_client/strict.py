@@ -7,9 +7,9 @@ from jobset_client.errors import ApiError, InvalidError
 from jobset_client.models import FIELDS
 from jobset_client.words import as_json, cut_list, in_lines, nearest
 
-_STRICT = "strict decoding error: "
+_FAULTS_PREFIX = "strict decoding error: "
 """Text in the API server's answer, between the name of the version and the faults."""
-_UNKNOWN = re.compile(r'unknown field "((?:[^"\\]|\\.)*)"')
+_UNKNOWN_FIELD = re.compile(r'unknown field "((?:[^"\\]|\\.)*)"')
 
 
 def name_fields(error: ApiError, task: str) -> ApiError:
@@ -17,7 +17,7 @@ def name_fields(error: ApiError, task: str) -> ApiError:
 
     `task`: the request, such as `create JobSet team-a/train`.
     """
-    _, prefix, faults_text = str(error).partition(_STRICT)
+    _, prefix, faults_text = str(error).partition(_FAULTS_PREFIX)
     causes = tuple(_field_causes(faults_text)) if prefix else ()
     if not causes:
         return error
@@ -27,12 +27,12 @@ def name_fields(error: ApiError, task: str) -> ApiError:
 
 
 def _field_causes(faults_text: str) -> Iterator[str]:
-    for path in _UNKNOWN.findall(faults_text):
+    for path in _UNKNOWN_FIELD.findall(faults_text):
         name = path.rpartition(".")[2]
         if name in FIELDS:
             yield f"{path}: there is no field {as_json(name)} here, but in another part: move it"
         else:
-            close = nearest(name, FIELDS)
+            similar_name = nearest(name, FIELDS)
             yield f"{path}: unknown field {as_json(name)}; " + (
-                f"did you mean {as_json(close)}?" if close else "remove it"
+                f"did you mean {as_json(similar_name)}?" if similar_name else "remove it"
             )

@@ -18,7 +18,7 @@ from jobset_client.errors import JobSetError
 
 T = TypeVar("T")
 P = ParamSpec("P")
-_PIECE = 1 << 16
+_PIECE_BYTES = 1 << 16
 
 
 def _as_function(operation: Callable[Concatenate[str, P], Operation[T]]) -> Callable[Concatenate["Client", P], T]:
@@ -44,9 +44,9 @@ def _as_iterator(
     return cluster.present_as(operation, method)
 
 
-def _with_short_traceback(driven: Generator[T, None, None]) -> Iterator[T]:
+def _with_short_traceback(emitted_values: Generator[T, None, None]) -> Iterator[T]:
     try:
-        yield from driven
+        yield from emitted_values
     except JobSetError as error:
         raise error.with_traceback(None) from None
 
@@ -102,10 +102,10 @@ class Client:
 
     def _run(self, operation: Operation[T]) -> T:
         """Run an operation that emits nothing."""
-        driven = self._drive(operation)
+        emitted_values = self._drive(operation)
         while True:
             try:
-                next(driven)
+                next(emitted_values)
             except StopIteration as end:
                 result: T = end.value
                 return result
@@ -121,7 +121,7 @@ class Client:
                         yield step.value
                     else:
                         try:
-                            answer = wire.do(step)
+                            answer = wire.execute(step)
                         except BaseException as error:  # noqa: BLE001 (the operation decides, and raises it again)
                             step = operation.throw(error)
                             continue
@@ -143,7 +143,7 @@ class _Wire(cluster.Wire[urllib3.HTTPResponse]):
             self._stream.release_conn()
             self._stream = None
 
-    def do(self, step: Step) -> Answer:
+    def execute(self, step: Step) -> Answer:
         match step:
             case Call():
                 try:
@@ -173,7 +173,7 @@ class _Wire(cluster.Wire[urllib3.HTTPResponse]):
         if not call.stream or response.status != 200:
             deadline = time.monotonic() + call.timeout
             answer_body = cluster.Body(call)
-            for piece in response.stream(_PIECE, decode_content=True):
+            for piece in response.stream(_PIECE_BYTES, decode_content=True):
                 answer_body.add(piece)
                 if time.monotonic() > deadline:
                     raise TimeoutError
@@ -181,7 +181,7 @@ class _Wire(cluster.Wire[urllib3.HTTPResponse]):
             response.release_conn()
             self._stream = None
         else:
-            self._pieces = response.stream(_PIECE, decode_content=True)
+            self._pieces = response.stream(_PIECE_BYTES, decode_content=True)
         return self.answer(response, body, response.headers.getlist("Warning"))
 
     def _read(self, step: Read) -> Answer:

@@ -12,11 +12,11 @@ from jobset_client.scalars import Scalar, ScalarError, json_number, key_text
 from jobset_client.source import Location, Span
 
 MAX_DEPTH = 200
-"""Largest depth of mappings and lists inside each other. A JobSet needs about 20."""
+"""Largest depth of nested mappings and lists. A JobSet needs about 20."""
 MAX_COST = 500_000
 """Largest number of values in one document with expanded aliases. Every 32 characters of text count as another
 value."""
-_TEXT_UNIT = 32
+_CHARACTERS_PER_COST = 32
 MAX_FAULTS = 100
 """Largest number of faults that are reported for one document."""
 Kind = Literal["syntax", "duplicate-key", "bad-key", "bad-value", "bad-merge"]
@@ -35,9 +35,10 @@ class BuildError(Exception):
 class Fault:
     """A fault of the text. Reading ends at a fault of kind `syntax`.
 
-    For a duplicate key, `first` is the position of its first occurrence, and `same` says whether both values are equal.
-    `hint`: how to correct a syntax fault. `template`: whether the line has an expression of a template language that
-    was not rendered.
+    - `first_span`: for a duplicate key, the position of its first occurrence.
+    - `has_same_value`: for a duplicate key, whether both values are equal.
+    - `hint`: how to correct a syntax fault.
+    - `is_template`: whether the line has an expression of a template language that was not rendered.
     """
 
     span: Span
@@ -46,9 +47,9 @@ class Fault:
     value: Scalar = None
     problem: str = ""
     hint: str = ""
-    first: Span | None = None
-    template: bool = False
-    same: bool = False
+    first_span: Span | None = None
+    is_template: bool = False
+    has_same_value: bool = False
 
 
 @dataclass(slots=True)
@@ -59,7 +60,7 @@ class BuiltValue:
     location: Location
     cost: int = 1
     depth: int = 1
-    plain_merge: bool = False
+    is_merge_key: bool = False
 
 
 @dataclass(slots=True)
@@ -70,10 +71,10 @@ class _Frame:
     anchor: str | None
     key: str | None = None
     key_span: Span | None = None
-    merging: bool = False
-    repeated: int | None = None
-    """The index of the fault of `key`, if the key is a duplicate."""
-    own: dict[str, Span] = field(default_factory=dict)
+    is_merge: bool = False
+    duplicate_fault: int | None = None
+    """The index of the fault about `key`, if the key is a duplicate."""
+    key_spans: dict[str, Span] = field(default_factory=dict)
 
 
 class Builder:
@@ -86,17 +87,17 @@ class Builder:
         self._anchors: dict[str, BuiltValue | None] = {}
         self._cost = 0
 
-    def scalar(self, value: Scalar, span: Span, *, anchor: str | None = None, merge: bool = False) -> None:
-        """Add a text, number, boolean or null. `merge`: whether it is an unquoted `<<`."""
-        cost = 1 + (len(value) // _TEXT_UNIT if isinstance(value, str) else 0)
-        built = BuiltValue(value, Location(span), cost, plain_merge=merge)
-        self._pay(cost, span)
-        self._remember(anchor, built)
+    def scalar(self, value: Scalar, span: Span, *, anchor: str | None = None, is_merge_key: bool = False) -> None:
+        """Add a text, number, boolean or null. `is_merge_key`: whether it is an unquoted `<<`."""
+        cost = 1 + (len(value) // _CHARACTERS_PER_COST if isinstance(value, str) else 0)
+        built = BuiltValue(value, Location(span), cost, is_merge_key=is_merge_key)
+        self._add_cost(cost, span)
+        self._store_anchor(anchor, built)
         self._add(built)
 
     def open(self, value: dict[str, Any] | list[Any], span: Span, *, anchor: str | None = None, block: bool) -> None:
         """Begin a mapping or list. `value` is an empty dict or list."""
-        self._pay(1, span)
+        self._add_cost(1, span)
         if len(self._frames) >= MAX_DEPTH:
             raise BuildError(span, f"more than {MAX_DEPTH} mappings and lists inside each other", "flatten it")
         if anchor is not None:
@@ -108,7 +109,7 @@ class Builder:
         frame = self._frames.pop()
         location = frame.built.location
         location.span = Span(location.span.start, end)
-        self._remember(frame.anchor, frame.built)
+        self._store_anchor(frame.anchor, frame.built)
         self._add(frame.built)
 
     def alias(self, name: str, span: Span) -> None:
@@ -118,18 +119,18 @@ class Builder:
         anchored = self._anchors[name]
         if anchored is None:
             raise BuildError(span, f"the anchor &{name} contains itself", "an alias cannot stand in its own anchor")
-        self._pay(anchored.cost, span)
+        self._add_cost(anchored.cost, span)
         if len(self._frames) + anchored.depth > MAX_DEPTH + 1:
             raise BuildError(span, f"more than {MAX_DEPTH} mappings and lists inside each other", "flatten it")
         location = Location(span, members=anchored.location.members)
         self._add(BuiltValue(anchored.value, location, anchored.cost, anchored.depth))
 
-    def _pay(self, cost: int, span: Span) -> None:
+    def _add_cost(self, cost: int, span: Span) -> None:
         self._cost += cost
         if self._cost > MAX_COST:
             raise BuildError(span, f"the document holds more than {MAX_COST} values", "split it, use fewer aliases")
 
-    def _remember(self, anchor: str | None, built: BuiltValue) -> None:
+    def _store_anchor(self, anchor: str | None, built: BuiltValue) -> None:
         if anchor is not None:
             self._anchors[anchor] = built
 
@@ -146,24 +147,24 @@ class Builder:
             parent.location.members[len(parent.value)] = built.location
             parent.value.append(self._json(built, len(parent.value)))
         elif frame.key is None:
-            self._take_key(frame, built)
-        elif frame.merging:
+            self._set_key(frame, built)
+        elif frame.is_merge:
             self._merge(parent, built)
             frame.key = None
         else:
             built.location.key = frame.key_span
             parent.location.members[frame.key] = built.location
             value = self._json(built, frame.key)
-            if frame.repeated is not None:
-                self._compare(frame.repeated, parent.value.get(frame.key), value)
-                frame.repeated = None
+            if frame.duplicate_fault is not None:
+                self._record_same_value(frame.duplicate_fault, parent.value.get(frame.key), value)
+                frame.duplicate_fault = None
             parent.value[frame.key] = value
             frame.key = None
 
-    def _compare(self, fault: int, earlier_value: Any, value: Any) -> None:
+    def _record_same_value(self, fault: int, earlier_value: Any, value: Any) -> None:
         """Record in the fault with this index, about a duplicate key, whether both values are equal."""
         if fault < len(self.faults) and type(earlier_value) is type(value) and earlier_value == value:
-            self.faults[fault] = replace(self.faults[fault], same=True)
+            self.faults[fault] = replace(self.faults[fault], has_same_value=True)
 
     def _json(self, built: BuiltValue, *part: str | int) -> Any:
         try:
@@ -172,8 +173,8 @@ class Builder:
             self._fault("bad-value", built.location.span, self._path(*part), str(built.value), str(error))
             return str(built.value)
 
-    def _take_key(self, frame: _Frame, built: BuiltValue) -> None:
-        frame.key_span, frame.merging = built.location.span, built.plain_merge
+    def _set_key(self, frame: _Frame, built: BuiltValue) -> None:
+        frame.key_span, frame.is_merge = built.location.span, built.is_merge_key
         frame.key = ""
         if isinstance(built.value, dict | list):
             self._fault("bad-key", built.location.span, self._path(), problem="a key must be text")
@@ -183,15 +184,15 @@ class Builder:
         except ScalarError as error:
             self._fault("bad-key", built.location.span, self._path(), built.value, str(error))
             return
-        if frame.merging:
+        if frame.is_merge:
             return
-        if first := frame.own.get(frame.key):
-            frame.repeated = len(self.faults)
-            self._fault("duplicate-key", built.location.span, self._path(frame.key), frame.key, first=first)
-        frame.own[frame.key] = built.location.span
+        if first := frame.key_spans.get(frame.key):
+            frame.duplicate_fault = len(self.faults)
+            self._fault("duplicate-key", built.location.span, self._path(frame.key), frame.key, first_span=first)
+        frame.key_spans[frame.key] = built.location.span
 
-    def _merge(self, into: BuiltValue, built: BuiltValue) -> None:
-        """Add the members, replacing earlier ones, as kubectl does. Of several mappings, the first has precedence."""
+    def _merge(self, target: BuiltValue, built: BuiltValue) -> None:
+        """Add members, which replace earlier members, as in kubectl. Of several mappings, the first has precedence."""
         is_list = isinstance(built.value, list)
         mappings = built.value if is_list else [built.value]
         locations = [built.location.members[i] for i in range(len(mappings))] if is_list else [built.location]
@@ -200,8 +201,8 @@ class Builder:
             self._fault("bad-merge", built.location.span, self._path("<<"), problem=problem)
             return
         for part, location in zip(reversed(mappings), reversed(locations), strict=True):
-            into.value.update(part)
-            into.location.members.update(location.members)
+            target.value.update(part)
+            target.location.members.update(location.members)
 
     def _path(self, *last_part: str | int) -> tuple[str | int, ...]:
         """The path of a member of the innermost open value."""
@@ -215,7 +216,9 @@ class Builder:
         path: tuple[str | int, ...],
         value: Scalar = None,
         problem: str = "",
-        first: Span | None = None,
+        first_span: Span | None = None,
     ) -> None:
         if len(self.faults) < MAX_FAULTS:
-            self.faults.append(Fault(span=span, kind=kind, path=path, value=value, problem=problem, first=first))
+            self.faults.append(
+                Fault(span=span, kind=kind, path=path, value=value, problem=problem, first_span=first_span)
+            )

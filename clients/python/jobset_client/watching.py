@@ -18,7 +18,7 @@ STREAM_SECONDS = 290.0
 """Seconds after which a watch is renewed, since proxies cut longer watches."""
 TIMEOUT_MARGIN = 10.0
 """Seconds that the API server may take to end a watch after its timeout."""
-GIVE_UP = 8
+MAX_FAILURES = 8
 """Number of failures in a row (one to two minutes) after which a watch gives up."""
 
 
@@ -36,18 +36,18 @@ class Selection:
         return tuple(pair for pair in pairs if pair[1])
 
 
-def read_all(selection: Selection, task: str, most: int) -> Operation[tuple[list[JSON] | None, str]]:
-    """All objects, or None if there are more than `most`, and the resourceVersion of the list.
+def read_all(selection: Selection, task: str, max_objects: int) -> Operation[tuple[list[JSON] | None, str]]:
+    """All objects, or None if there are more than `max_objects`, and the resourceVersion of the list.
 
-    A list starts again, once, if it takes so long that the API server forgets its beginning.
+    A list starts again, once, if its continue token has expired.
     """
     try:
-        return (yield from _read_pages(selection, task, most))
+        return (yield from _read_pages(selection, task, max_objects))
     except ExpiredError:
-        return (yield from _read_pages(selection, task, most))
+        return (yield from _read_pages(selection, task, max_objects))
 
 
-def _read_pages(selection: Selection, task: str, most: int) -> Operation[tuple[list[JSON] | None, str]]:
+def _read_pages(selection: Selection, task: str, max_objects: int) -> Operation[tuple[list[JSON] | None, str]]:
     objects: list[JSON] = []
     token = ""
     while True:
@@ -56,7 +56,7 @@ def _read_pages(selection: Selection, task: str, most: int) -> Operation[tuple[l
         objects += page.get("items") or []
         metadata = page.get("metadata") or {}
         token = metadata.get("continue") or ""
-        if len(objects) > most:
+        if len(objects) > max_objects:
             return None, ""
         if not token:
             return objects, metadata.get("resourceVersion") or ""
@@ -77,10 +77,10 @@ class Changes:
     selection: Selection
     task: str
     deadline: Deadline
-    _pending: deque[Change] = field(default_factory=deque)
-    _known: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    _pending_changes: deque[Change] = field(default_factory=deque)
+    _known_objects: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     """UID and version of each object, by namespace and name."""
-    _version: str = ""
+    _resource_version: str = ""
     """resourceVersion of the watch; empty before the list."""
     _lines: Lines | None = None
     """The lines of the open stream."""
@@ -88,18 +88,18 @@ class Changes:
 
     def next(self) -> Operation[Change | None]:
         """The next change; None at the timeout. Raises permanent errors at once, others after several attempts."""
-        while not self._pending:
-            if self.deadline.over:
+        while not self._pending_changes:
+            if self.deadline.is_over:
                 return None
             try:
                 yield from self._advance()
             except (ExpiredError, UnreachableError, BusyError) as error:
-                if self._failures >= GIVE_UP:
+                if self._failures >= MAX_FAILURES:
                     raise
                 if isinstance(error, ExpiredError):
-                    self._version = ""
+                    self._resource_version = ""
                 yield from self._pause()
-        return self._pending.popleft()
+        return self._pending_changes.popleft()
 
     def _pause(self, *, failed: bool = True) -> Operation[None]:
         self._lines = None
@@ -107,52 +107,52 @@ class Changes:
         yield Sleep(max(0.0, self.deadline.seconds_left(backoff(self._failures))))
 
     def _advance(self) -> Operation[None]:
-        if not self._version:
-            yield from self._list()
+        if not self._resource_version:
+            yield from self._list_objects()
         elif self._lines is None:
-            yield from self._open()
+            yield from self._open_stream()
         else:
-            yield from self._read(self._lines)
+            yield from self._read_stream(self._lines)
 
-    def _list(self) -> Operation[None]:
-        bodies, self._version = yield from read_all(self.selection, self.task, MAX_WATCHED)
+    def _list_objects(self) -> Operation[None]:
+        bodies, self._resource_version = yield from read_all(self.selection, self.task, MAX_WATCHED)
         if bodies is None:
             raise JobSetError(f"cannot {self.task}: more than {MAX_WATCHED}: narrow it by namespace or labels")
-        known_before, self._known = self._known, {}
+        known_before, self._known_objects = self._known_objects, {}
         for body in bodies:
             key, identity = _identity(body)
             identity_before = known_before.pop(key, None)
-            self._known[key] = identity
+            self._known_objects[key] = identity
             if identity_before is not None and identity_before[0] != identity[0]:
-                self._pending.append(_deletion(key, identity_before[0]))
+                self._pending_changes.append(_deletion(key, identity_before[0]))
             if identity_before != identity:
-                self._pending.append(
+                self._pending_changes.append(
                     Change("MODIFIED" if identity_before and identity_before[0] == identity[0] else "ADDED", body)
                 )
-        self._pending.extend(_deletion(key, uid) for key, (uid, _) in known_before.items())
-        self._pending.append(Change("LISTED"))
+        self._pending_changes.extend(_deletion(key, uid) for key, (uid, _) in known_before.items())
+        self._pending_changes.append(Change("LISTED"))
 
-    def _open(self) -> Operation[None]:
+    def _open_stream(self) -> Operation[None]:
         seconds = max(1.0, self.deadline.seconds_left(STREAM_SECONDS))
         query = (
             *self.selection.query,
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),
-            ("resourceVersion", self._version),
+            ("resourceVersion", self._resource_version),
             ("timeoutSeconds", str(int(seconds))),
         )
         path, limit = self.selection.path, seconds + TIMEOUT_MARGIN
         yield from send(Call(method="GET", path=path, query=query, task=self.task, timeout=limit, stream=True))
         self._lines = Lines()
 
-    def _read(self, lines: Lines) -> Operation[None]:
+    def _read_stream(self, lines: Lines) -> Operation[None]:
         answer = yield Read(max(0.05, self.deadline.seconds_left(STREAM_SECONDS + TIMEOUT_MARGIN)))
         if answer.body:
             for line in lines.feed(answer.body):
                 self._take_event(line)
             self._failures = 0
         else:  # the watch ended: reconnect after a pause, which grows while no event arrives
-            yield from self._pause(failed=not lines.count)
+            yield from self._pause(failed=not lines.line_count)
 
     def _take_event(self, line: bytes) -> None:
         try:
@@ -163,14 +163,14 @@ class Changes:
         if event.get("type") == "ERROR":
             raise _refusal(body, self.task)
         key, identity = _identity(body)
-        self._version = identity[1] or self._version
+        self._resource_version = identity[1] or self._resource_version
         match event.get("type"):
             case "ADDED" | "MODIFIED" as kind:
-                self._known[key] = identity
-                self._pending.append(Change(kind, body))
+                self._known_objects[key] = identity
+                self._pending_changes.append(Change(kind, body))
             case "DELETED":
-                self._known.pop(key, None)
-                self._pending.append(Change("DELETED", body))
+                self._known_objects.pop(key, None)
+                self._pending_changes.append(Change("DELETED", body))
             case _:
                 pass  # a bookmark: only the version counts
 

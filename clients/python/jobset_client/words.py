@@ -12,9 +12,9 @@ _MAX_SHOWN = 200
 """Largest number of characters of a value in a message."""
 _MAX_NAMES = 8
 """Largest number of names in a message."""
-_MAX_IN_A_NAME = 63
-_CLOSE, _SURE = 0.7, 0.85
-"""Similarity at which a name is suggested, and at which it counts as a misspelling."""
+_MAX_NAME_CHARACTERS = 63
+_SIMILAR, _MISSPELT = 0.7, 0.85
+"""Ratios of similar characters above which a name is suggested, and above which a word is a misspelling of it."""
 _TYPES = {
     type(None): "null",
     bool: "a boolean",
@@ -48,23 +48,23 @@ def as_json(value: Any) -> str:
 
 def nearest(word: str, names: Iterable[str]) -> str:
     """The most similar name, ignoring case; empty if no name is similar."""
-    folded = {name.lower()[:_MAX_IN_A_NAME]: name for name in names}
-    matches = difflib.get_close_matches(word.lower()[:_MAX_IN_A_NAME], folded, 1, _CLOSE)
+    folded = {name.lower()[:_MAX_NAME_CHARACTERS]: name for name in names}
+    matches = difflib.get_close_matches(word.lower()[:_MAX_NAME_CHARACTERS], folded, 1, _SIMILAR)
     return folded[matches[0]] if matches else ""
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
     """`did you mean "train"? there are: "eval", "train"`, or only the names; empty without names."""
     sorted_names = sorted(set(names))
-    close = nearest(word, sorted_names)
-    guess = f"did you mean {as_json(close)}? " if close else ""
+    similar_name = nearest(word, sorted_names)
+    guess = f"did you mean {as_json(similar_name)}? " if similar_name else ""
     return f"{guess}there are: {first_names(sorted_names)}" if sorted_names else ""
 
 
-def is_surely(word: str, name: str) -> bool:
+def is_misspelling(word: str, name: str) -> bool:
     """Whether the word is the name, spelled differently."""
-    pair = word.lower()[:_MAX_IN_A_NAME], name.lower()[:_MAX_IN_A_NAME]
-    return difflib.SequenceMatcher(None, *pair).ratio() >= _SURE
+    pair = word.lower()[:_MAX_NAME_CHARACTERS], name.lower()[:_MAX_NAME_CHARACTERS]
+    return difflib.SequenceMatcher(None, *pair).ratio() >= _MISSPELT
 
 
 def first_names(names: Iterable[str]) -> str:
@@ -77,9 +77,9 @@ def one_line(error: BaseException | str) -> str:
     return " ".join(str(error).split())
 
 
-def in_lines(head: str, parts: list[str]) -> str:
+def in_lines(heading: str, parts: list[str]) -> str:
     """The head and the parts: one part in the same line, several on lines of their own."""
-    return f"{head}: {parts[0]}" if len(parts) == 1 else "\n- ".join([f"{head}:", *parts])
+    return f"{heading}: {parts[0]}" if len(parts) == 1 else "\n- ".join([f"{heading}:", *parts])
 
 
 def cut_list(parts: Sequence[str]) -> list[str]:

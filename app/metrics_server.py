@@ -22,9 +22,9 @@ import msgspec
 from app.debug.pages import Debug
 from app.metrics import Metrics
 from app.settings import TLSSettings
-from certs.apart import RETRY_AFTER, call_in_process, retry_pause
-from certs.files import POLL, FileCertificates
-from certs.source import Live
+from certs.child_process import FIRST_PAUSE, call_in_process, retry_pause
+from certs.files import POLL_SECONDS, FileCertificates
+from certs.source import LiveContext
 from certs.tls import CertificateError, install, server_context
 from httpserver.address import Address, bind
 from httpserver.asgi import Message, Receive, Send, respond
@@ -232,12 +232,12 @@ def metrics_server(
     *,
     cert_dir: str,
     tls: TLSSettings,
-    poll: float = POLL,
-    retry_after: float = RETRY_AFTER,
+    poll_seconds: float = POLL_SECONDS,
+    retry_after: float = FIRST_PAUSE,
 ) -> MetricsServer:
     """A server that is bound to `address`; its `run` serves. Raises `BindError`.
 
-    `poll` is the number of seconds between two checks of `cert_dir`, `retry_after` the first pause in seconds after a
+    `poll_seconds` is the time between two checks of `cert_dir`, `retry_after` the first pause in seconds after a
     self-signed certificate could not be made.
 
     The server uses a self-signed certificate for localhost until a usable certificate appears in `cert_dir`. A folder
@@ -248,6 +248,6 @@ def metrics_server(
     server = Server(app, listener, context, limits=ENDPOINT_LIMITS)
     if not Path(cert_dir).is_dir():
         return MetricsServer(server, context, None, retry_after)
-    live = Live(context, app.metrics.certificate("metrics"))
-    files = FileCertificates(Path(cert_dir), live, poll=poll, first_pair_timeout=None)
+    live = LiveContext(context, app.metrics.certificate("metrics"))
+    files = FileCertificates(Path(cert_dir), live, poll_seconds=poll_seconds, first_pair_timeout=None)
     return MetricsServer(server, context, files, retry_after)

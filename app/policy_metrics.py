@@ -41,10 +41,10 @@ class PolicyHooks:
         for listener in self._listeners:
             listener.count_decision(policy, rule, action, count)
 
-    def used(self, namespace: str, name: str, uid: str) -> None:
+    def record_exception_use(self, namespace: str, name: str, uid: str) -> None:
         """Tell the listeners that an exception was used. Users name exceptions, so a metric would not be bounded."""
         for listener in self._listeners:
-            listener.used(namespace, name, uid)
+            listener.record_exception_use(namespace, name, uid)
 
     def exception(self, policy: str, action: str) -> None:
         """Count an exception from a stored policy that was used for the first time, or has ended."""

@@ -129,7 +129,7 @@ class Records:
         if decision in self._decisions or len(self._decisions) < MAX_DECISIONS:
             self._decisions[decision] += count
 
-    def used(self, namespace: str, name: str, uid: str) -> None:
+    def record_exception_use(self, namespace: str, name: str, uid: str) -> None:
         if len(self._used) < MAX_USED:
             self._used.add((namespace, name, uid))
 
@@ -205,7 +205,7 @@ class Worker:
         for policy, rule, action, count in report.decisions:
             metrics.count_decision(policy, rule, action, count)
         for namespace, name, uid in report.used:
-            metrics.used(namespace, name, uid)
+            metrics.record_exception_use(namespace, name, uid)
 
     def release(self) -> None:
         """Close the channel without an event loop."""

@@ -56,7 +56,7 @@ class Checks:
 
         The misspelt fields are added to the faults of the document. Its locations have both spellings.
         """
-        value, corrections = self.engine.schema.respelt(document.value)
+        value, corrections = self.engine.schema.with_right_names(document.value)
         for error, corrected_name in corrections:
             *above, name = error.path.parts
             members = document.location.nearest(above)[0].members
@@ -70,7 +70,7 @@ class Checks:
     def prepare(self, manifest: JSON) -> PreparedManifest:
         """The object in the form that the API server validates, with the faults of type, metadata and field names."""
         faults, obj = check_object(manifest, self._namespace)
-        return PreparedManifest(with_defaults(obj, crd_schema()), (*faults, *self.engine.schema.unknown(obj)))
+        return PreparedManifest(with_defaults(obj, crd_schema()), (*faults, *self.engine.schema.unknown_fields(obj)))
 
     def create(self, sent: PreparedManifest, *, children: bool = True) -> Findings:
         """Findings about a new JobSet. `children`: whether to check its Jobs, too; False if an API server does."""

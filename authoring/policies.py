@@ -81,7 +81,7 @@ MAX_NAMED = 3
 def policy_faults(obj: JSON) -> tuple[list[FieldError], JobSetPolicy | None]:
     """The faults of a policy, and the policy if it has no faults."""
     schema, obj = policy_schema(), without_nulls(obj)
-    faults, policy = faults_of(schema, obj, [*_head_faults(obj), *schema.unknown(obj)])
+    faults, policy = faults_of(schema, obj, [*_head_faults(obj), *schema.unknown_fields(obj)])
     return faults, None if faults else policy
 
 
@@ -260,7 +260,7 @@ def exception_documents(documents: Iterable[Document], report: Report) -> list[F
             continue
         report.add([locate(document, fault.error, fault.span) for fault in document.faults])
         schema, obj = exception_schema(), without_nulls(document.value)
-        faults = [*_head_faults(obj), *schema.unknown(obj), *schema.faults(obj)]
+        faults = [*_head_faults(obj), *schema.unknown_fields(obj), *schema.faults(obj)]
         if not faults:
             exception = read_exception(obj)
             faults = own_faults(exception)

@@ -38,7 +38,7 @@ from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.cluster.claims import MISMATCH
 from webhooks.jobset.cluster.dry_run import JOB_EXISTS, SERVICE_FOREIGN, SERVICE_SHARED
 from webhooks.jobset.cluster.faults import REFUSED
-from webhooks.jobset.cluster.needs import RESOURCES
+from webhooks.jobset.cluster.needs import RESOURCE_BY_RULE
 from webhooks.jobset.cluster.nodes import TOO_LARGE
 from webhooks.jobset.cluster.quota import QUOTA
 from webhooks.jobset.cluster.verdict import warning
@@ -117,7 +117,7 @@ class ServerChecks:
         self._client = client
         self._empty = empty
         self._namespace = namespace or "default"
-        self._children = ClusterChecks(client, budget=BUDGET, own_rights=True, per_review=QUESTIONS)
+        self._children = ClusterChecks(client, budget=BUDGET, has_author_rights=True, max_requests=QUESTIONS)
 
     async def check(
         self, checks: Checks, sent: PreparedManifest, created: AbstractSet[Named] = frozenset()
@@ -172,7 +172,7 @@ class ServerChecks:
             )
             cluster_errors.append(NOT_LOOKED_UP.at(_AT_NAME, None, name=stored["metadata"]["name"]))
         if self._empty:
-            cluster_errors = [error for error in cluster_errors if error.rule not in RESOURCES]
+            cluster_errors = [error for error in cluster_errors if error.rule not in RESOURCE_BY_RULE]
         expected = [error for error in cluster_errors if _is_expected(error, namespace, created)]
         findings = findings.with_findings(_not_a_fault(error) for error in cluster_errors if error not in expected)
         answered, is_by_manager = await self._send_dry_run(sent.object, namespace, stored, findings, expected)
@@ -253,7 +253,7 @@ class ServerChecks:
 
 def _is_expected(error: FieldError, namespace: str, created: AbstractSet[Named]) -> bool:
     """Whether the error says that an object in `created` is missing."""
-    resource = RESOURCES.get(error.rule) if error.rule else None
+    resource = RESOURCE_BY_RULE.get(error.rule) if error.rule else None
     return resource is not None and any(
         (resource.kind, namespace_of_object, error.value) in created for namespace_of_object in ("", namespace)
     )
@@ -330,7 +330,7 @@ def _refusal(error: ApiError) -> list[FieldError]:
 
 def _fault_of(fault: StatedFault) -> FieldError:
     """The finding about a fault in a refusal. Messages of the manager and of JobSetPolicies contain a fix already."""
-    if not fault.ours:
+    if not fault.is_ours:
         return JOBSET_REFUSED.at(fault.path, why=fault.text)
     return FieldError(fault.path, JOBSET_REFUSED.type, rule=JOBSET_REFUSED, verbatim=fault.text)
 

@@ -55,7 +55,7 @@ def suites(names: Sequence[str], report: Report, gates: FeatureGates) -> Iterato
         if document.broken or not isinstance(document.value, dict):
             continue
         value = without_nulls(document.value)
-        faults = [*kind_faults(value), *suite_schema().faults(value), *suite_schema().unknown(value)]
+        faults = [*kind_faults(value), *suite_schema().faults(value), *suite_schema().unknown_fields(value)]
         report.add([locate(document, error) for error in faults])
         if not faults:
             yield _with_files(document, msgspec.convert(value, Suite, strict=False), report, gates)

@@ -33,7 +33,7 @@ def bundle_of(hook: JSON) -> bytes:
         return b""
 
 
-def called_by_url(configuration: JSON) -> bool:
+def is_called_by_url(configuration: JSON) -> bool:
     """Whether the API server calls a webhook of the configuration by URL, which means a manager outside the cluster."""
     return any((hook.get("clientConfig") or {}).get("url") for hook in configuration.get("webhooks") or [])
 

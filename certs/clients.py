@@ -7,22 +7,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from certs.files import POLL
-from certs.source import Live
+from certs.files import POLL_SECONDS
+from certs.source import LiveContext
 from certs.tls import CertificateError, install
 
 log = logging.getLogger(__name__)
 
 
 class CurrentContext(ssl.SSLContext):
-    """A context that delegates each connection to the context that `live` has when the connection begins.
+    """A context that delegates each new connection to `live.context`.
 
-    A context cannot stop trusting a CA, so a new CA needs a new context.
+    An `ssl.SSLContext` cannot stop trusting a CA, so `ClientAuthority` makes a new context for a new CA.
     """
 
-    live: Live
+    live: LiveContext
 
-    def __new__(cls, live: Live) -> Self:
+    def __new__(cls, live: LiveContext) -> Self:
         self = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
         self.live = live
         return self
@@ -39,20 +39,25 @@ class ClientAuthority:
     """
 
     def __init__(
-        self, file: Path, live: Live, new_context: Callable[[], ssl.SSLContext], *, poll: float = POLL
+        self,
+        file: Path,
+        live: LiveContext,
+        new_context: Callable[[], ssl.SSLContext],
+        *,
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self.context = CurrentContext(live)
         self.problem = ""
         self._file = file
         self._live = live
         self._new_context = new_context
-        self._poll = poll
+        self._poll_seconds = poll_seconds
         self._loaded: bytes | None = None
 
     async def run(self) -> None:
         """Read the file again when it changes. While the file cannot be used, the last usable CA stays in use."""
         while True:
-            await asyncio.sleep(self._poll)
+            await asyncio.sleep(self._poll_seconds)
             problem = ""
             try:
                 self.load()

@@ -15,7 +15,7 @@ from certs.handshake import refusal
 from certs.material import Decision, Material, Renewal
 from certs.pki import (
     RENEW_BEFORE,
-    Fresh,
+    ImpureInputs,
     hosts_of,
     is_authority,
     read_certificates,
@@ -29,7 +29,7 @@ _SERVER_USAGES = {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.ANY_EXTEN
 
 
 def decide(material: Material, hosts: Sequence[str], now: datetime) -> Decision:
-    """The parts to renew, so that clients accept the chain for another 90 days and the certificate names every host.
+    """The parts to renew, so that clients accept the chain for 90 more days and the certificate names every host.
 
     Does not raise, whatever the material is. `hosts` must not be empty.
     """
@@ -40,19 +40,21 @@ def decide(material: Material, hosts: Sequence[str], now: datetime) -> Decision:
     return Decision(Renewal.SERVING, reason) if reason else Decision(Renewal.NOTHING)
 
 
-def heal(material: Material, hosts: Sequence[str], fresh: Fresh, served: bytes = b"") -> tuple[Decision, Material]:
-    """The decision about the material, and the material to use, renewed by `certs.pki.renew` if needed.
+def decide_and_renew(
+    material: Material, hosts: Sequence[str], inputs: ImpureInputs, served_bundle: bytes = b""
+) -> tuple[Decision, Material]:
+    """Decide about the material, and renew it if needed. Returns the decision, and the material to use.
 
-    `served` is the bundle with the CA of the certificate that is served. Raises ValueError if even a new CA cannot sign
-    a valid certificate, such as for an invalid host name.
+    `served_bundle` is the bundle with the CA of the certificate that is served. Raises ValueError if even a new CA
+    cannot sign a valid certificate, such as for an invalid host name.
     """
-    decision = decide(material, hosts, fresh.now)
-    with_served = renew(material, Renewal.BUNDLE, hosts, fresh, served)
+    decision = decide(material, hosts, inputs.now)
+    with_served = renew(material, Renewal.BUNDLE, hosts, inputs, served_bundle)
     if decision.renewal is Renewal.NOTHING and with_served != material:
         return Decision(Renewal.BUNDLE, "the CA of the certificate that is served is missing"), with_served
     while decision.renewal is not Renewal.NOTHING:
-        renewed = renew(material, decision.renewal, hosts, fresh, served)
-        next_decision = decide(renewed, hosts, fresh.now)
+        renewed = renew(material, decision.renewal, hosts, inputs, served_bundle)
+        next_decision = decide(renewed, hosts, inputs.now)
         if next_decision.renewal is Renewal.NOTHING:
             return decision, renewed
         if decision.renewal is Renewal.ALL:

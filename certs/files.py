@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from certs.handshake import refusal
-from certs.source import Live
+from certs.source import LiveContext
 from certs.tls import CertificateError
 from certs.validity import not_after
 from kube.clock import now, rfc3339
@@ -18,7 +18,7 @@ from kube.resources import Resource
 
 log = logging.getLogger(__name__)
 
-POLL = 2.0
+POLL_SECONDS = 2.0
 """Seconds between two checks of the folder."""
 
 FIRST_PAIR_TIMEOUT = 60.0
@@ -39,10 +39,10 @@ class FileCertificates:
     def __init__(
         self,
         folder: Path,
-        live: Live,
+        live: LiveContext,
         *,
         hosts: Sequence[str] = (),
-        poll: float = POLL,
+        poll_seconds: float = POLL_SECONDS,
         first_pair_timeout: float | None = FIRST_PAIR_TIMEOUT,
         clock: Callable[[], datetime] = now,
     ) -> None:
@@ -52,29 +52,29 @@ class FileCertificates:
         self._live = live
         self._hosts = hosts
         self._clock = clock
-        self._misnamed = ""
-        self._poll = poll
+        self._host_fault = ""
+        self._poll_seconds = poll_seconds
         self._first_pair_timeout = first_pair_timeout
 
     async def run(self) -> None:
         """Serve the files as they change. Raises `MissingFilesError` if none are usable in `first_pair_timeout` s."""
         try:
             async with asyncio.timeout(self._first_pair_timeout) as deadline:
-                await self._follow(deadline)
+                await self._follow_files(deadline)
         except TimeoutError:
             raise MissingFilesError(
                 f"no webhook certificate after {self._first_pair_timeout:g} s: {self.problem}. Put tls.crt and tls.key"
                 " there, set webhook.certDir to where they are, or set internalCertManagement.enable to true"
             ) from None
 
-    async def look_after(self, resource: Resource, name: str) -> None:
+    async def maintain_bundle(self, resource: Resource, name: str) -> None:
         """Do nothing, since the owner of the files makes the API server trust the certificate."""
 
-    async def _follow(self, deadline: asyncio.Timeout) -> None:
+    async def _follow_files(self, deadline: asyncio.Timeout) -> None:
         while True:
             if self._load_changes():
                 deadline.reschedule(None)
-            await asyncio.sleep(self._poll)
+            await asyncio.sleep(self._poll_seconds)
 
     def _load_changes(self) -> bool:
         """Use the content of the files. Returns whether a certificate has been served by now."""
@@ -83,7 +83,7 @@ class FileCertificates:
             certificate, key = ((self._folder / name).read_bytes() for name in ("tls.crt", "tls.key"))
             if not self._live.is_serving(certificate, key):
                 self._live.install(certificate, key)
-                self._misnamed = _name_fault(certificate, key, self._hosts)
+                self._host_fault = _unnamed_hosts_fault(certificate, key, self._hosts)
                 log.info("serving the certificate in %s", self._folder)
                 self.ready.set()
         except OSError as error:
@@ -100,13 +100,13 @@ class FileCertificates:
 
     def _refusal(self) -> str:
         """The reasons why the API server refuses the served certificate; "" if no reason is known."""
-        faults = [self._misnamed] if self._misnamed else []
+        faults = [self._host_fault] if self._host_fault else []
         if self._live.certificate and (end := not_after(self._live.certificate)) <= self._clock():
             faults.insert(0, f"has expired at {rfc3339(end)}")
         return f"the API server refuses the certificate in {self._folder}: it {', and '.join(faults)}" if faults else ""
 
 
-def _name_fault(certificate: bytes, key: bytes, hosts: Sequence[str]) -> str:
+def _unnamed_hosts_fault(certificate: bytes, key: bytes, hosts: Sequence[str]) -> str:
     """A clause for a message if the certificate names none of the hosts, else "". Does not check the issuer."""
     refusals = [refusal(certificate, key, certificate, host, strict=False) for host in hosts]
     if refusals and all("mismatch" in reason for reason in refusals):

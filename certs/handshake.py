@@ -11,7 +11,7 @@ from certs.tls import CertificateError, install
 NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
 """X509_V_FLAG_NO_CHECK_TIME, for which the ssl module has no name."""
 
-_TURNS = 8
+_MAX_ROUNDS = 8
 """Largest number of rounds of the handshake. TLS 1.3 needs two."""
 
 
@@ -45,7 +45,7 @@ def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> N
         client.wrap_bio(to_client, to_server, server_hostname=host),
         server.wrap_bio(to_server, to_client, server_side=True),
     ]
-    for _ in range(_TURNS):
+    for _ in range(_MAX_ROUNDS):
         for side in list(sides):
             try:
                 side.do_handshake()

@@ -1,7 +1,7 @@
 """Issues certificates, which all replicas share through one Secret (docs/reference/manager.md#certificates).
 
-Every replica runs this code. Thanks to the Secret's resourceVersion, only the first renewal succeeds, and the other
-replicas use its result. A new CA is stored in the webhook configurations, beside the old CA, before a certificate
+Every replica runs this code. The Secret's resourceVersion lets only the first renewal succeed, and the other replicas
+use its result. A new CA is stored in the webhook configurations, beside the old CA, before a certificate
 signed by it is served, so that no review is lost.
 
 Secret and webhook configurations are written by PUT of the JSON that was just read. So no field is lost, a write in
@@ -16,11 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from certs.apart import RETRY_AFTER, call_in_process, retry_pause
 from certs.bundles import injector_annotation, names_service, trusts
-from certs.material import Decision, KeyAlgorithm, Material, Renewal, data_of, material_of
-from certs.remedies import APPLY_AGAIN, NOT_BY_SERVICE, make_secret, write_by_manager
-from certs.source import Live
+from certs.child_process import FIRST_PAUSE, call_in_process, retry_pause
+from certs.material import Decision, KeyAlgorithm, Material, Renewal, material_of, secret_data
+from certs.remedies import APPLY_AGAIN, APPLY_AGAIN_WITHOUT_SERVICE, create_secret_command, injector_remedy
+from certs.source import LiveContext
 from certs.validity import der_certificates, not_after
 from kube.client import Client
 from kube.clock import now, rfc3339
@@ -46,12 +46,12 @@ class _Watched(Base, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class CertOptions:
-    """Where certificates are stored, and their hosts. Times are in seconds.
+    """The Secret of the certificates, their hosts, and the webhook configurations.
 
     `hosts` are the names and addresses under which the API server calls the manager. `mutating` and `validating` name
-    the webhook configurations that get the CA. `key_algorithm` is for new keys; existing keys stay. `settle` is the
-    time until every API server uses a new CA. `local`: only this machine can reach the server, so no Service leads to
-    it.
+    the webhook configurations that get the CA. `key_algorithm` is for new keys; existing keys stay. `check_seconds` is
+    the time between two checks, and `retry_seconds` the time after a failed check. `settle_seconds` is the time until
+    every API server uses a new CA. `is_local`: only this machine can reach the server, so no Service leads to it.
     """
 
     namespace: str
@@ -60,10 +60,10 @@ class CertOptions:
     mutating: str = "jobset-mutating-webhook-configuration"
     validating: str = "jobset-validating-webhook-configuration"
     key_algorithm: KeyAlgorithm = "ECDSA"
-    check_every: float = 12 * 3600
-    retry_after: float = RETRY_AFTER
-    settle: float = 10
-    local: bool = False
+    check_seconds: float = 12 * 3600
+    retry_seconds: float = FIRST_PAUSE
+    settle_seconds: float = 10
+    is_local: bool = False
 
     @property
     def secret_remedy(self) -> str:
@@ -90,7 +90,7 @@ class CertManager:
     """A `certs.source.CertificateSource` that issues its certificate and keeps it in a Secret."""
 
     def __init__(
-        self, client: Client, live: Live, options: CertOptions, *, clock: Callable[[], datetime] = now
+        self, client: Client, live: LiveContext, options: CertOptions, *, clock: Callable[[], datetime] = now
     ) -> None:
         self.ready = asyncio.Event()
         self.problem = "certificates are not ready"
@@ -100,7 +100,7 @@ class CertManager:
         self._clock = clock
         self._changed = asyncio.Event()
         self._served_authorities = b""
-        self._last_good: tuple[Material, bytes, date] | None = None
+        self._last_valid_check: tuple[Material, bytes, date] | None = None
         self._further_configurations: set[tuple[Resource, str]] = set()
         self._failed_attempts = 0
         self._webhook_counts: dict[str, int] = {}
@@ -114,14 +114,14 @@ class CertManager:
                 group.create_task(informer.run())
             while True:
                 self._changed.clear()
-                seconds = await self._attempt()
+                seconds = await self._check_once()
                 try:
                     async with asyncio.timeout(seconds):
                         await self._changed.wait()
                 except TimeoutError:
                     continue
 
-    async def look_after(self, resource: Resource, name: str) -> None:
+    async def maintain_bundle(self, resource: Resource, name: str) -> None:
         """Store the CA in one more webhook configuration, until cancelled. Errors are only logged."""
         informer: Informer[_Watched] = Informer(
             self._client, resource, _Watched, field_selector=f"metadata.name={name}"
@@ -134,13 +134,14 @@ class CertManager:
             self._further_configurations.discard((resource, name))
 
     async def unreachable_service(self) -> str | None:
-        """A check of readiness, which fails while the API server calls a Service that does not lead to this manager."""
-        if not (self._options.local and self._service_configurations):
+        """A check of readiness: the fault while the API server calls a Service that does not lead to this manager."""
+        if not (self._options.is_local and self._service_configurations):
             return None
         names = ", ".join(sorted(self._service_configurations))
-        return f"the API server calls another manager: {names} name a Service, which leads elsewhere; {NOT_BY_SERVICE}"
+        fault = f"the API server calls another manager: {names} name a Service, which leads elsewhere"
+        return f"{fault}; {APPLY_AGAIN_WITHOUT_SERVICE}"
 
-    async def _attempt(self) -> float:
+    async def _check_once(self) -> float:
         """Check once. Returns the seconds after which to check again unless something changes.
 
         After an error of the API server the pause stays the same. After a failure to make certificates the pause grows,
@@ -152,10 +153,10 @@ class CertManager:
             self._live.observer.on_failure()
             self._report_problem(f"webhook certificates: {error}")
             self._failed_attempts = self._failed_attempts + 1 if isinstance(error, ValueError) else 0
-            return retry_pause(self._failed_attempts or 1, self._options.retry_after)
+            return retry_pause(self._failed_attempts or 1, self._options.retry_seconds)
         self.problem, self._failed_attempts = "", 0
         self.ready.set()
-        return self._options.check_every
+        return self._options.check_seconds
 
     def _report_problem(self, problem: str) -> None:
         if problem != self.problem:
@@ -171,15 +172,15 @@ class CertManager:
         authority = der_certificates(material.authorities)[0]
         bundle = base64.b64encode(material.authorities).decode()
         for resource, name in self._options.configurations:
-            await self._inject(resource, name, bundle, authority)
+            await self._store_bundle(resource, name, bundle, authority)
         for resource, name in tuple(self._further_configurations):
             try:
-                await self._inject(resource, name, bundle, authority)
+                await self._store_bundle(resource, name, bundle, authority)
             except KubeError as error:
                 log.warning("%s %s: %s", resource.kind, name, error)
         if not self._live.is_serving(material.certificate, material.key):
             if self._live.certificate and der_certificates(self._served_authorities)[0] != authority:
-                await asyncio.sleep(self._options.settle)
+                await asyncio.sleep(self._options.settle_seconds)
                 await self._check_trusted(authority)
             self._live.install(material.certificate, material.key)
             log.info("serving a certificate valid until %s", rfc3339(not_after(material.certificate)))
@@ -191,20 +192,20 @@ class CertManager:
         while True:
             secret = await self._read_secret()
             material, now = material_of(secret), self._clock()
-            # The served bundle adds nothing if the Secret has the same bundle.
-            served = self._served_authorities if self._served_authorities != material.authorities else b""
-            check_key = material, served, now.date()
-            if check_key == self._last_good:
+            # The served bundle has no further CA if the Secret has the same bundle.
+            served_bundle = self._served_authorities if self._served_authorities != material.authorities else b""
+            check_key = material, served_bundle, now.date()
+            if check_key == self._last_valid_check:
                 return material
-            arguments = material, self._options.hosts, now, self._options.key_algorithm, served
+            arguments = material, self._options.hosts, now, self._options.key_algorithm, served_bundle
             result: tuple[Decision, Material] = await asyncio.to_thread(
-                call_in_process, "certs.renewal", "heal_now", *arguments
+                call_in_process, "certs.renewal", "decide_and_renew_now", *arguments
             )
             decision, renewed = result
             if decision.renewal is Renewal.NOTHING:
-                self._last_good = check_key
+                self._last_valid_check = check_key
                 return material
-            body = {**secret, "data": {**(secret.get("data") or {}), **data_of(renewed)}}
+            body = {**secret, "data": {**(secret.get("data") or {}), **secret_data(renewed)}}
             try:
                 await self._client.replace(SECRETS, self._options.secret, body, namespace=self._options.namespace)
             except Conflict:
@@ -220,18 +221,18 @@ class CertManager:
             raise MissingSecretError(f"{error}; {self._options.secret_remedy}") from error
         except NotFound as error:
             raise MissingSecretError(
-                f"Secret {'/'.join(secret_key)} does not exist and is not ours to create: {make_secret(*secret_key)}"
-                " makes it, and the manager fills it;"
+                f"Secret {'/'.join(secret_key)} does not exist and is not ours to create:"
+                f" {create_secret_command(*secret_key)} makes it, and the manager fills it;"
                 " or set internalCertManagement.enable to false and give webhook.certDir"
             ) from error
 
-    async def _inject(self, resource: Resource, name: str, bundle: str, authority: bytes) -> None:
+    async def _store_bundle(self, resource: Resource, name: str, bundle: str, authority: bytes) -> None:
         """Store the bundle in one configuration, unless another program writes it."""
         while True:
             try:
                 config = await self._client.get(resource, name)
             except NotFound:
-                remedy = NOT_BY_SERVICE if self._options.local else APPLY_AGAIN
+                remedy = APPLY_AGAIN_WITHOUT_SERVICE if self._options.is_local else APPLY_AGAIN
                 self._report_registration(resource, name, 0, "does not exist", remedy)
                 return
             self._report_service(name, config)
@@ -271,8 +272,12 @@ class CertManager:
             self._service_configurations.discard(name)
         elif name not in self._service_configurations:
             self._service_configurations.add(name)
-            if self._options.local:
-                log.warning("%s names a Service, which leads elsewhere than to this manager; %s", name, NOT_BY_SERVICE)
+            if self._options.is_local:
+                log.warning(
+                    "%s names a Service, which leads elsewhere than to this manager; %s",
+                    name,
+                    APPLY_AGAIN_WITHOUT_SERVICE,
+                )
 
     async def _check_trusted(self, authority: bytes) -> None:
         """Raises `NotTrustedError` if a configuration has lost the CA since it was stored there."""
@@ -283,7 +288,7 @@ class CertManager:
     def _require_trust(self, resource: Resource, config: JSON, authority: bytes) -> None:
         if not trusts(config, authority):
             name, annotation = config["metadata"]["name"], injector_annotation(config)
-            remedy = annotation and f"; {write_by_manager(resource.kind, name, annotation)}"
+            remedy = annotation and f"; {injector_remedy(resource.kind, name, annotation)}"
             raise NotTrustedError(
                 f"{resource.kind} {name}: caBundle, written by {annotation or 'the manager'}, lacks the CA in Secret"
                 f" {self._options.namespace}/{self._options.secret}: its certificate is not served yet{remedy}"

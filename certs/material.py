@@ -13,7 +13,7 @@ from kube.model.meta import JSON
 
 KeyAlgorithm = Literal["ECDSA", "RSA"]
 
-_KEYS = {"ca.crt": "authorities", "ca.key": "authority_key", "tls.crt": "certificate", "tls.key": "key"}
+_FIELD_BY_KEY = {"ca.crt": "authorities", "ca.key": "authority_key", "tls.crt": "certificate", "tls.key": "key"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def material_of(secret: JSON) -> Material:
     """Contents of the Secret. A value that is not valid base64 counts as absent."""
     data = secret.get("data") or {}
     fields = {}
-    for key, field_name in _KEYS.items():
+    for key, field_name in _FIELD_BY_KEY.items():
         try:
             fields[field_name] = base64.b64decode(data.get(key) or "", validate=True)
         except (binascii.Error, ValueError):
@@ -55,6 +55,6 @@ def material_of(secret: JSON) -> Material:
     return Material(**fields)
 
 
-def data_of(material: Material) -> dict[str, str]:
+def secret_data(material: Material) -> dict[str, str]:
     """`data` of the Secret with these contents."""
-    return {key: base64.b64encode(getattr(material, field_name)).decode() for key, field_name in _KEYS.items()}
+    return {key: base64.b64encode(getattr(material, field_name)).decode() for key, field_name in _FIELD_BY_KEY.items()}

@@ -1,9 +1,9 @@
-"""Creates and reads a CA, and a serving certificate that the CA signs. `certs.decision` decides when.
+"""Creates and reads a CA, and a serving certificate that the CA signs. `certs.decision` decides when to create them.
 
 See docs/reference/manager.md#certificates.
 
-Pure: times, serial numbers and private keys are arguments. Certificates of the Go JobSet stay in use while they are
-valid.
+Pure: times, serial numbers and private keys are arguments. Certificates that the Go JobSet created stay in use while
+they are valid.
 """
 
 import ipaddress
@@ -29,19 +29,21 @@ from certs.validity import der_certificates
 
 AUTHORITY_NAME = "jobset-ca"
 ORGANIZATION = "jobset"
-BACKDATED = timedelta(hours=1)
+BACKDATING = timedelta(hours=1)
+"""A certificate is valid from this long before its creation, since clocks of clients may be late."""
 AUTHORITY_LIFETIME = timedelta(days=3650)
 SERVING_LIFETIME = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=90)
 
-CURVES = ("secp256r1", "secp384r1", "secp521r1")
-RSA_BITS = range(2048, 8192 + 1)
-"""Key sizes that both ends accept: the API server (Go) refuses larger keys, OpenSSL smaller keys."""
+ACCEPTED_CURVES = ("secp256r1", "secp384r1", "secp521r1")
+ACCEPTED_RSA_BITS = range(2048, 8192 + 1)
+"""Bits of a key that both ends accept: the API server (Go) refuses larger keys, OpenSSL smaller keys."""
 
 MAX_AUTHORITIES = 8
 """Number of the newest CAs that stay in a bundle. Outdated replicas may still serve certificates of an older CA."""
 
 MAX_KEPT_HOSTS = 32
+"""The most host names of the old certificate that a new certificate keeps."""
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _DNS_NAME = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL})*", re.IGNORECASE)
 
@@ -51,53 +53,56 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh:
-    """The inputs of new certificates that are not pure: the time, new keys and new serial numbers."""
+class ImpureInputs:
+    """The time, new keys and new serial numbers for new certificates."""
 
     now: datetime
     new_key: Callable[[], PrivateKey]
     new_serial: Callable[[], int]
 
 
-def renew(material: Material, renewal: Renewal, hosts: Collection[str], fresh: Fresh, served: bytes = b"") -> Material:
+def renew(
+    material: Material, renewal: Renewal, hosts: Collection[str], inputs: ImpureInputs, served_bundle: bytes = b""
+) -> Material:
     """New material, which keeps usable host names and CAs of the old material.
 
-    It keeps the host names so that two programs that share the Secret with different hosts do not undo each other's
-    work, and the CAs so that their certificates stay trusted. `served` is the bundle with the CA of the served
+    The host names stay so that two programs that share the Secret with different hosts do not undo each other's work.
+    The CAs stay so that their certificates stay trusted. `served_bundle` is the bundle with the CA of the served
     certificate. This CA stays, too, since the Secret may have lost it.
     """
     if renewal is Renewal.NOTHING:
         return material
     if renewal is Renewal.BUNDLE:
-        return replace(material, authorities=_add_served_authority(material.authorities, served, fresh.now))
+        return replace(material, authorities=_add_served_authority(material.authorities, served_bundle, inputs.now))
     all_hosts = list(dict.fromkeys([*hosts, *_usable_hosts(material.certificate)]))
     if renewal is Renewal.ALL:
-        key = fresh.new_key()
-        authority = _new_authority(key, fresh)
+        key = inputs.new_key()
+        authority = _new_authority(key, inputs)
         # The newest are the first of the list, not the latest dates: the clock of a replica that created a CA may be
         # ahead.
         old_authorities = _valid_authorities(
-            [*read_certificates(material.authorities), *read_certificates(served)], fresh.now
+            [*read_certificates(material.authorities), *read_certificates(served_bundle)], inputs.now
         )
         newest = certificates_pem(list(dict.fromkeys([authority, *old_authorities]))[:MAX_AUTHORITIES])
-        authorities = _add_served_authority(newest, served, fresh.now)
+        authorities = _add_served_authority(newest, served_bundle, inputs.now)
         authority_key = key_pem(key)
     else:
         authority = read_certificates(material.authorities)[0]
-        authorities = _add_served_authority(material.authorities, served, fresh.now)
+        authorities = _add_served_authority(material.authorities, served_bundle, inputs.now)
         authority_key = material.authority_key
-    key = fresh.new_key()
-    leaf = _new_leaf(key, all_hosts, (authority, read_key(authority_key)), fresh)
+    key = inputs.new_key()
+    leaf = _new_leaf(key, all_hosts, (authority, read_key(authority_key)), inputs)
     return Material(authorities, authority_key, certificates_pem([leaf]), key_pem(key))
 
 
-def _add_served_authority(authorities: bytes, served: bytes, now: datetime) -> bytes:
-    """The bundle, with the first CA of the bundle `served` added if this CA is still usable.
+def _add_served_authority(authorities: bytes, served_bundle: bytes, now: datetime) -> bytes:
+    """The bundle, with the first CA of `served_bundle` added if this CA is still usable.
 
     A user who replaces the CA in the Secret does not know which certificates replicas serve at that moment.
     """
     bundle = read_certificates(authorities)
-    missing_authorities = [old for old in _valid_authorities(read_certificates(served)[:1], now) if old not in bundle]
+    served_authorities = _valid_authorities(read_certificates(served_bundle)[:1], now)
+    missing_authorities = [authority for authority in served_authorities if authority not in bundle]
     return (
         certificates_pem([*bundle[:1], *missing_authorities, *bundle[1:]][:MAX_AUTHORITIES])
         if missing_authorities
@@ -131,8 +136,8 @@ def read_key(pem: bytes) -> PrivateKey:
 def is_accepted(key: object) -> bool:
     """Whether the API server's TLS accepts this kind of public key."""
     if isinstance(key, rsa.RSAPublicKey):
-        return key.key_size in RSA_BITS
-    return isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in CURVES
+        return key.key_size in ACCEPTED_RSA_BITS
+    return isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in ACCEPTED_CURVES
 
 
 def is_authority(certificate: x509.Certificate) -> bool:
@@ -163,12 +168,12 @@ def hosts_of(certificate: x509.Certificate) -> list[str]:
     return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
 
 
-def read_or_default(read: Callable[[], T], otherwise: T) -> T:
-    """The result of `read`, or `otherwise` if `read` raises, since no content of a Secret may end the manager."""
+def read_or_default(read: Callable[[], T], default: T) -> T:
+    """The result of `read`, or `default` if `read` raises, since no content of a Secret may end the manager."""
     try:
         return read()
     except Exception:  # noqa: BLE001 -- the library has a dozen errors for this, without a common base
-        return otherwise
+        return default
 
 
 @contextmanager
@@ -180,7 +185,7 @@ def _allow_any_serial_number() -> Iterator[None]:
 
 
 def _usable_hosts(pem: bytes) -> list[str]:
-    """The host names of the old certificate that a new certificate can have, too."""
+    """The host names and addresses of the certificate that a new certificate can have, too."""
     no_hosts: list[str] = []
     names = [
         name
@@ -200,10 +205,10 @@ def _valid_authorities(candidates: list[x509.Certificate], now: datetime) -> lis
         )
         return is_accepted(authority.public_key()) and is_authority(authority) and authority.not_valid_after_utc > now
 
-    return [authority for authority in candidates if read_or_default(partial(is_trusted, authority), otherwise=False)]
+    return [authority for authority in candidates if read_or_default(partial(is_trusted, authority), default=False)]
 
 
-def _new_authority(key: PrivateKey, fresh: Fresh) -> x509.Certificate:
+def _new_authority(key: PrivateKey, inputs: ImpureInputs) -> x509.Certificate:
     subject = x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANIZATION),
@@ -212,7 +217,7 @@ def _new_authority(key: PrivateKey, fresh: Fresh) -> x509.Certificate:
     )
     public = key.public_key()
     return (
-        certificate_builder(subject, subject, public, AUTHORITY_LIFETIME, fresh)
+        certificate_builder(subject, subject, public, AUTHORITY_LIFETIME, inputs)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(key_usage(sign_certificates=True), critical=True)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(AUTHORITY_NAME)]), critical=False)
@@ -225,14 +230,14 @@ def _new_leaf(
     key: PrivateKey,
     hosts: Sequence[str],
     issuer: tuple[x509.Certificate, PrivateKey],
-    fresh: Fresh,
+    inputs: ImpureInputs,
 ) -> x509.Certificate:
     authority, authority_key = issuer
     # A common name holds at most 64 characters. Clients only read the alternative names.
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
     public = key.public_key()
     return (
-        certificate_builder(subject, authority.subject, public, SERVING_LIFETIME, fresh)
+        certificate_builder(subject, authority.subject, public, SERVING_LIFETIME, inputs)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(key_usage(sign_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -243,7 +248,7 @@ def _new_leaf(
 
 
 def certificate_builder(
-    subject: x509.Name, issuer: x509.Name, public: PublicKey, lifetime: timedelta, fresh: Fresh
+    subject: x509.Name, issuer: x509.Name, public: PublicKey, lifetime: timedelta, inputs: ImpureInputs
 ) -> x509.CertificateBuilder:
     """A builder of a certificate without extensions, for the caller to complete and sign."""
     return (
@@ -251,9 +256,9 @@ def certificate_builder(
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(public)
-        .serial_number(fresh.new_serial())
-        .not_valid_before(fresh.now - BACKDATED)
-        .not_valid_after(fresh.now + lifetime)
+        .serial_number(inputs.new_serial())
+        .not_valid_before(inputs.now - BACKDATING)
+        .not_valid_after(inputs.now + lifetime)
     )
 
 

@@ -1,4 +1,4 @@
-"""Makes certificates with new keys and random serial numbers. `certs.apart` calls it in a child process."""
+"""Makes certificates with new keys and random serial numbers. `certs.child_process` calls it in a child process."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -9,11 +9,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from certs.decision import heal
+from certs.decision import decide_and_renew
 from certs.material import Decision, KeyAlgorithm, Material
 from certs.pki import (
     AUTHORITY_LIFETIME,
-    Fresh,
+    ImpureInputs,
     PrivateKey,
     certificate_builder,
     certificates_pem,
@@ -32,22 +32,22 @@ def new_key(algorithm: KeyAlgorithm) -> PrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def heal_now(
-    material: Material, hosts: Sequence[str], now: datetime, algorithm: KeyAlgorithm, served: bytes
+def decide_and_renew_now(
+    material: Material, hosts: Sequence[str], now: datetime, algorithm: KeyAlgorithm, served_bundle: bytes
 ) -> tuple[Decision, Material]:
-    """The result of `certs.decision.heal` with new keys of the kind `algorithm` and random serial numbers."""
-    return heal(material, hosts, _fresh(now, algorithm), served)
+    """The result of `certs.decision.decide_and_renew` with new keys for `algorithm` and random serial numbers."""
+    return decide_and_renew(material, hosts, _impure_inputs(now, algorithm), served_bundle)
 
 
 def self_signed() -> tuple[bytes, bytes]:
     """A PEM certificate and its key for localhost. It serves only encryption, since no client can verify it."""
-    host, fresh = "localhost", _fresh(datetime.now(UTC), "ECDSA")
-    key = fresh.new_key()
+    host, inputs = "localhost", _impure_inputs(datetime.now(UTC), "ECDSA")
+    key = inputs.new_key()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    builder = certificate_builder(name, name, key.public_key(), AUTHORITY_LIFETIME, fresh)
+    builder = certificate_builder(name, name, key.public_key(), AUTHORITY_LIFETIME, inputs)
     builder = builder.add_extension(x509.SubjectAlternativeName([general_name(host)]), critical=False)
     return certificates_pem([builder.sign(key, hashes.SHA256())]), key_pem(key)
 
 
-def _fresh(now: datetime, algorithm: KeyAlgorithm) -> Fresh:
-    return Fresh(now, partial(new_key, algorithm), x509.random_serial_number)
+def _impure_inputs(now: datetime, algorithm: KeyAlgorithm) -> ImpureInputs:
+    return ImpureInputs(now, partial(new_key, algorithm), x509.random_serial_number)

@@ -22,7 +22,7 @@ class CertificateSource(Protocol):
     async def run(self) -> None:
         """Keep the certificate up to date until cancelled."""
 
-    async def look_after(self, resource: Resource, name: str) -> None:
+    async def maintain_bundle(self, resource: Resource, name: str) -> None:
         """Make the API server trust the certificate in one more webhook configuration, until cancelled."""
 
 
@@ -40,8 +40,8 @@ class Observer:
 
 
 @dataclass(slots=True)
-class Live:
-    """A TLS context, with the PEM certificate and key that it serves at the moment."""
+class LiveContext:
+    """The TLS context of a running server, with the PEM certificate and key that it serves at the moment."""
 
     context: ssl.SSLContext
     observer: Observer = field(default_factory=Observer)

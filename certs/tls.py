@@ -51,7 +51,7 @@ class TLSOptionsError(ValueError):
 
 
 class CertificateError(ValueError):
-    """A certificate and key cannot be served, because they are not PEM or not a pair. Holds no key material."""
+    """A certificate and key cannot be served, because they are not PEM or not a pair. The text has no key material."""
 
 
 def openssl_ciphers(names: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 """Reads the certificates of a bundle, and the end of their validity, without the cryptography library.
 
-`certs.apart` says why. `certs.pki` reads everything else.
+Loading the library takes 15 MiB (`certs.child_process`). `certs.pki` reads all other parts of certificates.
 """
 
 import base64
@@ -8,16 +8,16 @@ import contextlib
 import re
 from datetime import UTC, datetime
 
-_BLOCK = re.compile(b"-----BEGIN CERTIFICATE-----([^-]*)-----END CERTIFICATE-----")
-_VERSION = 0xA0
-_FORMS = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
+_PEM_BLOCK = re.compile(b"-----BEGIN CERTIFICATE-----([^-]*)-----END CERTIFICATE-----")
+_VERSION_TAG = 0xA0
+_TIME_FORMATS = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 """UTCTime and GeneralizedTime by their tags, in the forms of RFC 5280 (4.1.2.5)."""
 
 
 def der_certificates(pem: bytes) -> list[bytes]:
     """The certificates of a bundle as DER, without certificates that are not valid base64."""
     certificates = []
-    for block in _BLOCK.findall(pem):
+    for block in _PEM_BLOCK.findall(pem):
         with contextlib.suppress(ValueError):
             certificates.append(base64.b64decode(block))
     return certificates
@@ -41,12 +41,12 @@ def _not_after(der: bytes) -> datetime:
     ...
     """
     offset = _content_range(der, _content_range(der, 0)[0])[0]
-    for _ in range(4 if der[offset] == _VERSION else 3):
+    for _ in range(4 if der[offset] == _VERSION_TAG else 3):
         offset = _content_range(der, offset)[1]
     validity_start = _content_range(der, offset)[0]
     end_offset = _content_range(der, validity_start)[1]
     start, stop = _content_range(der, end_offset)
-    return datetime.strptime(der[start:stop].decode("ascii"), _FORMS[der[end_offset]]).replace(tzinfo=UTC)
+    return datetime.strptime(der[start:stop].decode("ascii"), _TIME_FORMATS[der[end_offset]]).replace(tzinfo=UTC)
 
 
 def _content_range(der: bytes, offset: int) -> tuple[int, int]:

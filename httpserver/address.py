@@ -1,4 +1,4 @@
-"""Parses addresses to listen on, and binds them. A port in use raises an exception with a message of one line."""
+"""Parses addresses to listen on, and binds them."""
 
 import contextlib
 import errno
@@ -11,11 +11,11 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 Address = tuple[str, int]
 """Host ("" = every interface) and TCP port (0 = any free port)."""
 
-_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?")
+_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?")
 """A host name that resolvers accept. Unlike in DNS-1123, it may have underscores."""
 
 BACKLOG = 2048
-"""Connections that wait to be accepted."""
+"""The most connections that wait to be accepted."""
 
 
 class BindError(OSError):
@@ -40,7 +40,7 @@ def parse_bind_address(text: str) -> Address | None:
 
 def check_host(host: str) -> None:
     """Raise `BindError` for an invalid host name or address; "" is every interface."""
-    if host and ip_of(host) is None and not _NAME.fullmatch(host):
+    if host and ip_of(host) is None and not _HOST_NAME.fullmatch(host):
         raise BindError(
             f"cannot listen on {host!r}: it is neither an address nor the name of a host;"
             " write one of this machine, such as 10.0.0.7, or leave it empty for all"

@@ -1,4 +1,4 @@
-"""Accepts TLS connections. The number of unfinished handshakes is limited: an old one is cut for a new connection.
+"""Accepts TLS connections. At the limit of unfinished handshakes, an old handshake is cut for a new connection.
 
 `loop.create_server` reports a connection only after its handshake, so this module accepts connections itself.
 """
@@ -17,7 +17,7 @@ from httpserver.limits import ConnectionLimits
 log = logging.getLogger(__name__)
 
 ACCEPT_PAUSE = 1.0
-"""Seconds until connections are accepted again after the system had no resources for one, as in asyncio."""
+"""Seconds until connections are accepted again after the system had no resources for a connection, as in asyncio."""
 
 
 class Handshakes:
@@ -37,14 +37,14 @@ class Handshakes:
         self._unfinished: dict[asyncio.Task[None], str] = {}
         """The unfinished handshakes with the networks of their clients, the oldest first."""
         self._loop = asyncio.get_running_loop()
-        self._closed = False
+        self._is_closed = False
         listener.setblocking(False)
-        self._resume()
+        self._resume_accepting()
 
     def close(self) -> None:
         """Accept no more connections. Accepted connections continue. The socket may be closed at once."""
-        if not self._closed:
-            self._closed = True
+        if not self._is_closed:
+            self._is_closed = True
             self._loop.remove_reader(self._listener)
 
     def drop(self) -> None:
@@ -53,8 +53,8 @@ class Handshakes:
         for task in self._unfinished:
             task.cancel()
 
-    def _resume(self) -> None:
-        if not self._closed:
+    def _resume_accepting(self) -> None:
+        if not self._is_closed:
             self._loop.add_reader(self._listener, self._accept)
 
     def _accept(self) -> None:
@@ -65,7 +65,7 @@ class Handshakes:
         except OSError as error:
             log.warning("cannot accept connections for %g s: %s", ACCEPT_PAUSE, error)
             self._loop.remove_reader(self._listener)
-            self._loop.call_later(ACCEPT_PAUSE, self._resume)
+            self._loop.call_later(ACCEPT_PAUSE, self._resume_accepting)
             return
         connection.setblocking(False)
         if len(self._unfinished) >= self._limits.max_handshakes:

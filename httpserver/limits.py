@@ -11,8 +11,8 @@ class ConnectionLimits:
     """Seconds for the TLS handshake."""
 
     max_handshakes: int = 500
-    """Unfinished TLS handshakes. A further one cuts the oldest handshake of the network that has most. An API server
-    sends 200 writes at once."""
+    """The most unfinished TLS handshakes. A further handshake cuts the oldest handshake of the network that has most.
+    An API server sends 200 writes at once."""
 
     head_timeout: float = 32.0
     """Seconds in which request line and headers have to arrive on a connection, as in the Go JobSet."""
@@ -21,22 +21,22 @@ class ConnectionLimits:
     """Seconds from the head of a request to the end of its answer. The API server waits at most 30 s for a webhook."""
 
     rest_timeout: float = 10.0
-    """Seconds in which a client has to finish sending a request that was answered already."""
+    """Seconds in which a client has to finish sending a request that has its answer already."""
 
     keep_alive: int = 120
-    """Seconds that an idle connection is kept. API servers close idle connections after 90 s. If the server closed them
-    earlier, a request that is on its way at that moment would fail."""
+    """Seconds that an idle connection is kept. API servers close idle connections after 90 s. If the server closed a
+    connection earlier, a request that is on its way at that moment would fail."""
 
     close_timeout: float = 5.0
     """Seconds that a client has to receive the last answer before its connection is cut."""
 
-    max_head: int = 64 * 1024
-    """Bytes of request line and headers. The API server sends a few hundred bytes, and a token has a few thousand."""
+    max_head_bytes: int = 64 * 1024
+    """The most bytes of request line and headers. The API server sends a few hundred; a token has a few thousand."""
 
     max_connections: int = 1000
-    """Open connections. A further connection cuts a connection that waits for its client: of the network with most
-    waiting connections, the one that has waited longest. So another client with many connections does not cut those of
-    the API server. If no connection waits, requests of the new connection are answered with 503."""
+    """The most open connections. A further connection cuts a connection that waits for its client: in the network with
+    most waiting connections, the connection that has waited longest. So another client with many connections does not
+    cut connections of the API server. If no connection waits, requests of the new connection are answered with 503."""
 
 
 WEBHOOK_LIMITS = ConnectionLimits()

@@ -25,14 +25,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from httpserver.address import network_of
 from httpserver.limits import ConnectionLimits
 
-_MAX_FRAMING = 8
-"""Bytes of chunk framing for each byte of a body. A sender with chunks of one byte needs five."""
+_MAX_FRAMING_BYTES = 8
+"""The most bytes of chunk framing for each byte of a body. A sender with chunks of one byte needs five."""
 
-_MAX_AHEAD = 16
-"""Requests on a connection that wait for the answers to earlier requests."""
+_MAX_PIPELINED = 16
+"""The most requests on a connection that wait for the answers to earlier requests."""
 
-_MAX_UNREAD = 512 * 1024
-"""Bytes of unread bodies that are buffered in order to notice whether the client is still connected."""
+_MAX_UNREAD_BYTES = 512 * 1024
+"""The most bytes of unread bodies that are buffered in order to notice whether the client is still connected."""
 
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -53,23 +53,25 @@ class State(enum.Enum):
 class Connection(HttpToolsProtocol):
     """The connection of one client. uvicorn alone would wait forever for most data, and buffer all that a client sends.
 
-    The limit of bytes also counts trailers and chunk extensions of a message. `_received` and `_body` are numbers of
-    bytes of the current message, `_current_read` is the number of bytes of the current read that may belong to the
-    message.
+    The limit of the head (`max_head_bytes`) also counts trailers and chunk extensions of a message. `_message_bytes`
+    and `_body_bytes` count bytes of the current message. `_read_bytes` counts the bytes of the current read that may
+    belong to the current message.
 
-    A client may send up to `_MAX_AHEAD` requests before earlier requests are answered. Otherwise one read could bring
-    thousands. If it sends more, the connection ends with the answer to the last request within the limit.
+    A client may send up to `_MAX_PIPELINED` requests before earlier requests are answered. Without this limit one read
+    could bring thousands. If a client sends more, its connection ends with the answer to the last request within the
+    limit.
     """
 
     _timer: asyncio.TimerHandle | None = None
-    _received = 0
-    _body = 0
-    _current_read = 0
+    _message_bytes = 0
+    _body_bytes = 0
+    _read_bytes = 0
     _is_in_head = True
+    """Whether the head of the current request has not arrived completely."""
     _is_complete = False
     """Whether the current request has arrived completely."""
     _is_ignored = False
-    """Whether the received data belong to a request beyond `_MAX_AHEAD`."""
+    """Whether the received data belong to a request beyond `_MAX_PIPELINED`."""
     network = ""
     """The network of the client."""
     waiting_since: float | None = None
@@ -79,9 +81,9 @@ class Connection(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.number = next(_numbers)
         self._limits = limits
-        self._running: dict[asyncio.Task[None], RequestResponseCycle] = {}
-        self._unread = 0
-        self._seconds = {
+        self._running_cycles: dict[asyncio.Task[None], RequestResponseCycle] = {}
+        self._unread_bytes = 0
+        self._seconds_by_state = {
             State.HEAD: limits.head_timeout,
             State.REQUEST: limits.request_timeout,
             State.REST: limits.rest_timeout,
@@ -112,32 +114,35 @@ class Connection(HttpToolsProtocol):
         """Continue reading while a request is handled, since a disconnected client is not noticed otherwise.
 
         uvicorn pauses reading when the rest of the body, or the next request, arrives before it is needed. Only
-        `_MAX_UNREAD` bytes of such data are kept. A client that has sent more is cut if the application has read
+        `_MAX_UNREAD_BYTES` bytes of such data are kept. A client that has sent more is cut if the application has read
         nothing since the last check.
         """
-        if not (self._running and self.flow.read_paused):
+        if not (self._running_cycles and self.flow.read_paused):
             return
-        cycles = {*self._running.values(), *(cycle for cycle, _ in self.pipeline)}
-        unread_before, self._unread = self._unread, sum(len(cycle.body) for cycle in cycles)
-        if self._unread <= _MAX_UNREAD:
+        cycles = {*self._running_cycles.values(), *(cycle for cycle, _ in self.pipeline)}
+        unread_before, self._unread_bytes = self._unread_bytes, sum(len(cycle.body) for cycle in cycles)
+        if self._unread_bytes <= _MAX_UNREAD_BYTES:
             self.flow.resume_reading()
-        elif self._unread == unread_before:
+        elif self._unread_bytes == unread_before:
             self.drop()
 
     def _cancel_requests(self) -> None:
         self.pipeline.clear()
-        for task, cycle in self._running.items():
+        for task, cycle in self._running_cycles.items():
             cycle.disconnected = True  # else uvicorn would log that a request was not answered
             task.cancel()
 
     def data_received(self, data: bytes) -> None:
         if self.state is State.IDLE:
             self._enter(State.HEAD)
-        self._received += len(data)
-        self._current_read = len(data)
+        self._message_bytes += len(data)
+        self._read_bytes = len(data)
         super().data_received(data)
-        outside_body = self._received - self._body
-        if outside_body > self._limits.max_head + _MAX_FRAMING * self._body and not self.transport.is_closing():
+        outside_body = self._message_bytes - self._body_bytes
+        if (
+            outside_body > self._limits.max_head_bytes + _MAX_FRAMING_BYTES * self._body_bytes
+            and not self.transport.is_closing()
+        ):
             self.transport.write(_HEAD_TOO_LARGE)
             self.transport.close()
         if self.transport.is_closing() and self.state is not State.CLOSING:
@@ -155,9 +160,9 @@ class Connection(HttpToolsProtocol):
     # Callbacks of the parser
 
     def on_message_begin(self) -> None:
-        self._received = self._current_read
-        self._body = 0
-        self._is_ignored = len(self.pipeline) >= _MAX_AHEAD
+        self._message_bytes = self._read_bytes
+        self._body_bytes = 0
+        self._is_ignored = len(self.pipeline) >= _MAX_PIPELINED
         if self._is_ignored:
             self.cycle.keep_alive = False
         else:
@@ -172,8 +177,8 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        self._body += len(body)
-        self._current_read -= len(body)
+        self._body_bytes += len(body)
+        self._read_bytes -= len(body)
         if not self._is_ignored:
             super().on_body(body)
 
@@ -203,9 +208,9 @@ class Connection(HttpToolsProtocol):
         """Start the task of a request as uvicorn does, and remember the task for this connection."""
         task = self.loop.create_task(cycle.run_asgi(app))
         self.tasks.add(task)
-        self._running[task] = cycle
+        self._running_cycles[task] = cycle
         task.add_done_callback(self.tasks.discard)
-        task.add_done_callback(self._running.pop)
+        task.add_done_callback(self._running_cycles.pop)
 
     def _unsupported_upgrade_warning(self) -> None:
         """Answer in HTTP/1.1 and end the connection, since data after the request are of another protocol.
@@ -225,7 +230,7 @@ class Connection(HttpToolsProtocol):
         self.waiting_since = None if state is State.REQUEST and self._is_complete else self.loop.time()
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.loop.call_later(self._seconds[state], self._time_is_over)
+        self._timer = self.loop.call_later(self._seconds_by_state[state], self._time_is_over)
 
     def _time_is_over(self) -> None:
         if self.transport.is_closing():
@@ -238,18 +243,18 @@ class Connection(HttpToolsProtocol):
         """If there are too many connections, cut a connection that waits for its client (`max_connections`)."""
         if len(self.connections) <= self._limits.max_connections:
             return
-        waiting = [
+        waiting_connections = [
             connection
             for connection in self.connections
             if isinstance(connection, Connection) and connection is not self and connection.waiting_since is not None
         ]
-        if waiting:
-            counts = Counter(connection.network for connection in waiting)
+        if waiting_connections:
+            counts = Counter(connection.network for connection in waiting_connections)
             # The clock of a loop may stand still for some milliseconds in which many connections come.
-            victim = min(
-                waiting,
+            longest_waiting = min(
+                waiting_connections,
                 key=lambda connection: (-counts[connection.network], connection.waiting_since, connection.number),
             )
             # The loop reports the end of the connection later. Unlike `abort`, `close` would wait for the client.
-            self.connections.discard(victim)
-            victim.transport.abort()
+            self.connections.discard(longest_waiting)
+            longest_waiting.transport.abort()

@@ -39,11 +39,11 @@ class Server:
         self.started = asyncio.Event()
         self.port: int = listener.getsockname()[1]
         self._listener = listener
-        connection = partial(Connection, limits=limits)
+        new_connection = partial(Connection, limits=limits)
         config = uvicorn.Config(
             self._with_limits(app),
             interface="asgi3",
-            http=connection,  # type: ignore[arg-type] # uvicorn only calls it
+            http=new_connection,  # type: ignore[arg-type] # uvicorn only calls it
             ws="none",
             lifespan="off",
             log_config=None,
@@ -60,7 +60,7 @@ class Server:
 
     @property
     def requests(self) -> int:
-        """Number of requests so far."""
+        """The number of requests since the start."""
         return self._server.server_state.total_requests
 
     def wind_down(self) -> None:
@@ -120,9 +120,9 @@ class _Server(uvicorn.Server):
         tls, loop = self.config.ssl, asyncio.get_running_loop()
         for listener in sockets or ():
             if tls is None:
-                self.servers.append(await loop.create_server(self._connection, sock=listener, backlog=BACKLOG))
+                self.servers.append(await loop.create_server(self._new_connection, sock=listener, backlog=BACKLOG))
             else:
-                self._handshakes.append(Handshakes(listener, tls, self._limits, self._connection))
+                self._handshakes.append(Handshakes(listener, tls, self._limits, self._new_connection))
         self.started = True
         self._started_event.set()
 
@@ -139,7 +139,8 @@ class _Server(uvicorn.Server):
             handshakes.close()
         await super().shutdown(sockets)
 
-    def _connection(self) -> asyncio.Protocol:
+    def _new_connection(self) -> asyncio.Protocol:
+        """The protocol of a new connection."""
         protocol_class: Any = self.config.http_protocol_class
         protocol: asyncio.Protocol = protocol_class(
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state

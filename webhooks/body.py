@@ -8,90 +8,90 @@ from typing import Self
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from webhooks.offload import Costly, Turn, Turns, compute, costly
-from webhooks.review import MAX_BODY, Review, ReviewError, check_fields, decode_review, fields_of
+from webhooks.offload import CostlyReview, Turn, Turns, compute, costly_review
+from webhooks.review import MAX_BODY, Review, ReviewError, check_fields, decode_review, field_count
 
-_DISCARD = 4 * MAX_BODY
+_MAX_DISCARDED_BYTES = 4 * MAX_BODY
 """Bytes of a too large body that are read and discarded: a sender reads the answer only after its last byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """Limits of the time and memory of reviews."""
+    """Limits of the time and memory of reviews. Large, medium and smaller bodies have their own limits."""
 
     body_timeout: float = 10.0
     """Seconds in which the whole body has to arrive: the API server waits as long."""
 
-    grace: float = 3.0
+    grace_seconds: float = 3.0
     """Seconds added to the time that the bytes take at `min_rate`."""
 
     min_rate: int = 256 * 1024
     """The lowest rate, in bytes per second: a hundredth of the rate of a cluster's network."""
 
-    held: int = 24 * 1024 * 1024
+    max_large_bytes: int = 24 * 1024 * 1024
     """Bytes of large bodies held until they are decoded. Beyond them the largest waiting body is dropped."""
 
-    held_small: int = 32 * 1024 * 1024
+    max_small_bytes: int = 32 * 1024 * 1024
     """Bytes of smaller bodies held until they are decoded: enough for a medium body on every connection."""
 
-    large: int = 256 * 1024
+    large_bytes: int = 256 * 1024
     """Bytes above which a review is large: ten times what people write."""
 
     large_fields: int = 16 * 1024
     """Fields and items above which a review is large, however few bytes it has."""
 
-    large_at_once: int = 2
+    max_large_reviews: int = 2
     """The most large reviews that are worked on at once. Each takes some 200 MiB at worst."""
 
-    medium: int = 32 * 1024
-    """Bytes above which a review waits for a slot among `medium_at_once`."""
+    medium_bytes: int = 32 * 1024
+    """Bytes above which a review waits for a slot among `max_medium_reviews`."""
 
-    medium_at_once: int = 16
+    max_medium_reviews: int = 16
 
-    costly: int = 2048
+    costly_fields: int = 2048
     """Fields and items above which a review needs a slot and a thread, at 4 microseconds for each of them."""
 
 
 BODY_LIMITS = BodyLimits()
 
 
-class Room:
+class BodyPool:
     """Resources that bodies of about one size share: bytes, slots for processing, and one thread.
 
     If there are too many bytes, the largest body that is not being processed is dropped, even if it is the new body.
     """
 
-    def __init__(self, size: int, at_once: int) -> None:
-        self.slots = Turns(at_once)
+    def __init__(self, max_bytes: int, max_reviews: int) -> None:
+        self.slots = Turns(max_reviews)
         self.thread = Turns()
-        self.held = 0
-        self._size = size
+        self.held_bytes = 0
+        self._max_bytes = max_bytes
         self._droppable: dict[Body, None] = {}
         """Bodies that may be dropped, in the order in which their last bytes arrived."""
 
     @property
     def is_idle(self) -> bool:
         """Whether no body is held, is processed, or waits."""
-        return not self.held and self.slots.is_idle and self.thread.is_idle
+        return not self.held_bytes and self.slots.is_idle and self.thread.is_idle
 
-    def take(self, body: "Body", size: int) -> None:
+    def hold(self, body: "Body", size: int) -> None:
         """Hold more bytes of a body, and drop the largest bodies if there are too many bytes."""
-        self.held += size
-        body.held += size
+        self.held_bytes += size
+        body.held_bytes += size
         self._droppable.pop(body, None)
         self._droppable[body] = None
-        while self.held > self._size and self._droppable:
-            max(self._droppable, key=lambda each: each.held).drop()
+        while self.held_bytes > self._max_bytes and self._droppable:
+            max(self._droppable, key=lambda each: each.held_bytes).drop()
 
-    def keep(self, body: "Body") -> None:
+    def protect(self, body: "Body") -> None:
         """Protect a body from being dropped, because it is being processed."""
         self._droppable.pop(body, None)
 
-    def give_back(self, body: "Body") -> None:
+    def release(self, body: "Body") -> None:
         """Release the bytes of a body."""
-        self.keep(body)
-        self.held -= body.held
-        body.held = 0
+        self.protect(body)
+        self.held_bytes -= body.held_bytes
+        body.held_bytes = 0
 
 
 class Bodies:
@@ -99,8 +99,8 @@ class Bodies:
 
     def __init__(self, limits: BodyLimits) -> None:
         self.limits = limits
-        self.small = Room(limits.held_small, limits.medium_at_once)
-        self.large = Room(limits.held, limits.large_at_once)
+        self.small = BodyPool(limits.max_small_bytes, limits.max_medium_reviews)
+        self.large = BodyPool(limits.max_large_bytes, limits.max_large_reviews)
 
     @property
     def is_idle(self) -> bool:
@@ -116,19 +116,19 @@ class Body:
     """
 
     bodies: Bodies
-    room: Room = field(init=False)
+    pool: BodyPool = field(init=False)
     chunks: list[bytes] = field(default_factory=list, init=False)
     size: int = field(default=0, init=False)
-    held: int = field(default=0, init=False)
+    held_bytes: int = field(default=0, init=False)
     is_dropped: bool = field(default=False, init=False)
     slot: Turn | None = field(default=None, init=False)
-    costly: Costly | None = field(default=None, init=False)
+    costly: CostlyReview | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.room = self.bodies.small
+        self.pool = self.bodies.small
 
     async def __aenter__(self) -> Self:
-        costly.set(None)  # a task may inherit the context of the connection's last request
+        costly_review.set(None)  # a task may inherit the context of the connection's last request
         return self
 
     async def __aexit__(
@@ -154,39 +154,41 @@ class Body:
             raise ReviewError(400, "BadRequest", "the client went away", close=True) from None
         data = b"".join(self.chunks)
         self.chunks.clear()
-        fields = fields_of(data)
+        fields = field_count(data)
         check_fields(data, fields)
         if fields > limits.large_fields:
             self._move_to(self.bodies.large)
-        is_costly = self.room is self.bodies.large or fields > limits.costly
-        if is_costly or self.size > limits.medium:
-            await self._take_slot(fields, start + limits.body_timeout)
+        is_costly = self.pool is self.bodies.large or fields > limits.costly_fields
+        if is_costly or self.size > limits.medium_bytes:
+            await self._wait_for_slot(fields, start + limits.body_timeout)
         if is_costly:
-            self.costly = Costly(self.room.thread, fields)
-            costly.set(self.costly)
+            self.costly = CostlyReview(self.pool.thread, fields)
+            costly_review.set(self.costly)
         review = await compute(decode_review, data)
-        self.room.give_back(self)
+        self.pool.release(self)
         return review
 
     async def _receive(self, request: Request, start: float) -> None:
-        """Receive the body and hold its bytes. Bytes of a too large body are discarded (`_DISCARD`)."""
+        """Receive the body and hold its bytes. Bytes of a too large body are discarded (`_MAX_DISCARDED_BYTES`)."""
         limits = self.bodies.limits
-        declared = request.headers.get("content-length", "")
-        length = int(declared[:20]) if declared.isdecimal() else 0
+        header = request.headers.get("content-length", "")
+        length = int(header[:20]) if header.isdecimal() else 0
         is_too_large = length > MAX_BODY
         self.is_dropped = is_too_large
-        if length > limits.large:
-            self.room = self.bodies.large
-        async with asyncio.timeout_at(start + min(limits.grace, limits.body_timeout)) as deadline:
+        if length > limits.large_bytes:
+            self.pool = self.bodies.large
+        async with asyncio.timeout_at(start + min(limits.grace_seconds, limits.body_timeout)) as deadline:
             async for chunk in request.stream():
                 self.size += len(chunk)
-                deadline.reschedule(start + min(limits.grace + self.size / limits.min_rate, limits.body_timeout))
+                deadline.reschedule(
+                    start + min(limits.grace_seconds + self.size / limits.min_rate, limits.body_timeout)
+                )
                 is_too_large = is_too_large or self.size > MAX_BODY
                 if is_too_large:
                     self.drop()
                 elif not self.is_dropped:
                     self._hold(chunk)
-                if self.size > _DISCARD:
+                if self.size > _MAX_DISCARDED_BYTES:
                     break
         if is_too_large:
             message = f"the request body is larger than {MAX_BODY} bytes"
@@ -194,36 +196,36 @@ class Body:
         self._refuse_if_dropped()
 
     def _hold(self, chunk: bytes) -> None:
-        if self.size > self.bodies.limits.large:
+        if self.size > self.bodies.limits.large_bytes:
             self._move_to(self.bodies.large)
         if not self.is_dropped:
             self.chunks.append(chunk)
-            self.room.take(self, len(chunk))
+            self.pool.hold(self, len(chunk))
 
-    def _move_to(self, room: Room) -> None:
-        if room is not self.room:
-            size = self.held
-            self.room.give_back(self)
-            self.room = room
-            room.take(self, size)
+    def _move_to(self, pool: BodyPool) -> None:
+        if pool is not self.pool:
+            size = self.held_bytes
+            self.pool.release(self)
+            self.pool = pool
+            pool.hold(self, size)
 
     def drop(self) -> None:
         """Release the bytes of the body, and its slot or its wait for a slot."""
         self.is_dropped = True
-        self.room.give_back(self)
+        self.pool.release(self)
         self.chunks.clear()
         if self.slot is not None:
-            self.room.slots.leave(self.slot)
+            self.pool.slots.end_turn(self.slot)
 
     def _refuse_if_dropped(self) -> None:
         if self.is_dropped:
             message = "other reviews hold all the bytes that there are for reviews of this size: try again"
             raise ReviewError(429, "TooManyRequests", message, close=True)
 
-    async def _take_slot(self, fields: int, deadline: float) -> None:
+    async def _wait_for_slot(self, fields: int, deadline: float) -> None:
         """Wait until the body may be processed. A waiting body may be dropped."""
         self._refuse_if_dropped()
-        self.slot = self.room.slots.ask(fields)
+        self.slot = self.pool.slots.request_turn(fields)
         try:
             async with asyncio.timeout_at(deadline):
                 await self.slot.called
@@ -231,4 +233,4 @@ class Body:
             message = "other reviews of this size are being worked on: try again"
             raise ReviewError(429, "TooManyRequests", message, close=True) from None
         self._refuse_if_dropped()
-        self.room.keep(self)
+        self.pool.protect(self)

@@ -12,50 +12,53 @@ from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from webhooks.work import Work
 
-_STEPS = 60
+_STEPS_PER_PATH = 60
 """Steps of work for reading the value at one path."""
 
 
 @dataclass(slots=True)
 class PatchDraft:
-    """The present state of an object that is being changed, and the operations so far. Reading a path spends work."""
+    """The changed object, and the operations that have changed it so far. Reading a path spends work."""
 
     object: JSON
     work: Work = field(default_factory=Work)
     operations: list[JSON] = field(default_factory=list)
     _copies: dict[int, Any] = field(default_factory=dict)
 
-    def default(self, path: Path, value: Any, *, empty_is_absent: bool = False) -> None:
+    def set_default(self, path: Path, value: Any, *, empty_is_absent: bool = False) -> None:
         """Set `value` if the path is absent. Do nothing if it has a value, or if a parent is no object or list.
 
         `empty_is_absent`: an empty text at the end of the path counts as absent.
         """
-        if depth := self._gap(path, empty_is_absent=empty_is_absent):
-            self._add(path, depth, value)
+        if depth := self._absent_depth(path, empty_is_absent=empty_is_absent):
+            self._add_operation(path, depth, value)
 
-    def put(self, path: Path, value: Any) -> None:
+    def set_value(self, path: Path, value: Any) -> None:
         """Set `value`, whether or not the path has a value. Existing parents must be objects or lists."""
         if dig(self.object, *path.parts) != value:
-            self._add(path, self._gap(path) or len(path.parts), value)
+            self._add_operation(path, self._absent_depth(path) or len(path.parts), value)
 
     def remove(self, path: Path) -> None:
         """Remove a member of an object. It must be present; it may be null."""
-        self.work.spend(_STEPS)
+        self.work.spend(_STEPS_PER_PATH)
         self.operations.append({"op": "remove", "path": path.pointer})
-        del self._open(path.parts[:-1])[path.parts[-1]]
+        del self._writable_at(path.parts[:-1])[path.parts[-1]]
 
     def append(self, path: Path, item: JSON) -> None:
         """Add `item` to the end of a list, unless the list has it already; create the list if it is absent."""
         items = dig(self.object, *path.parts)
         if items is None:
-            self.put(path, [item])
+            self.set_value(path, [item])
         elif item not in items:
             self.operations.append({"op": "add", "path": f"{path.pointer}/-", "value": item})
-            self._open(path.parts).append(item)
+            self._writable_at(path.parts).append(item)
 
-    def _gap(self, path: Path, *, empty_is_absent: bool = False) -> int:
-        """Length of the shortest prefix of the path whose value is absent; 0 if every prefix has a value."""
-        self.work.spend(_STEPS)
+    def _absent_depth(self, path: Path, *, empty_is_absent: bool = False) -> int:
+        """The length of the shortest prefix of the path whose value is absent; 0 if every prefix has a value.
+
+        0 also if a parent is no object or list.
+        """
+        self.work.spend(_STEPS_PER_PATH)
         node: Any = self.object
         for depth, part in enumerate(path.parts, start=1):
             if isinstance(node, dict) and isinstance(part, str):
@@ -68,16 +71,16 @@ class PatchDraft:
                 return depth
         return len(path.parts) if empty_is_absent and node == "" else 0
 
-    def _add(self, path: Path, depth: int, value: Any) -> None:
-        for missing in reversed(path.parts[depth:]):
-            value = {missing: value}
+    def _add_operation(self, path: Path, depth: int, value: Any) -> None:
+        for absent_part in reversed(path.parts[depth:]):
+            value = {absent_part: value}
         parent = Path(path.parts[:depth])
         # In a list, "add" would insert.
         op = "replace" if isinstance(parent.parts[-1], int) else "add"
         self.operations.append({"op": op, "path": parent.pointer, "value": value})
-        self._open(parent.parts[:-1])[parent.parts[-1]] = value
+        self._writable_at(parent.parts[:-1])[parent.parts[-1]] = value
 
-    def _open(self, parts: Sequence[str | int]) -> Any:
+    def _writable_at(self, parts: Sequence[str | int]) -> Any:
         """The object or list at `parts`, as a copy that may be changed."""
         node: Any = self._writable(self.object)
         self.object = node
@@ -88,7 +91,7 @@ class PatchDraft:
         return node
 
     def _writable(self, node: Any) -> Any:
-        """The copy of an object or list that this draft may change. Each is copied once."""
+        """The copy of an object or list that this draft may change. Each object and list is copied once."""
         if id(node) not in self._copies:
             node = node.copy()
             self._copies[id(node)] = node  # a reference, so that no other object gets this id

@@ -23,5 +23,5 @@ class PolicyMetrics(Protocol):
 
     def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None: ...
 
-    def used(self, namespace: str, name: str, uid: str) -> None:
+    def record_exception_use(self, namespace: str, name: str, uid: str) -> None:
         """Count an exception that has allowed a JobSet to break a rule. Not called for dry runs."""

@@ -12,13 +12,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
-from webhooks.work import STEPS, TooMuchWorkError, Work
+from webhooks.work import MAX_STEPS, TooMuchWorkError, Work
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MAX_PASSED = 16
-"""The most cheaper reviews that may overtake the longest waiting review."""
+MAX_OVERTAKING = 16
+"""The most times that cheaper reviews may overtake the longest waiting review."""
 
 
 @dataclass(slots=True, eq=False)
@@ -27,67 +27,71 @@ class Turn:
 
     cost: int
     called: asyncio.Future[bool]
-    overtaken: int = 0
+    overtaken_count: int = 0
 
 
 class Turns:
-    """Grants `count` turns at a time, the cheapest first. The longest waiting turn is overtaken only a few times."""
+    """Grants `max_turns` turns at a time, cheap turns first. The longest waiting turn is overtaken only a few times."""
 
-    def __init__(self, count: int = 1) -> None:
-        self._count = self._free = count
+    def __init__(self, max_turns: int = 1) -> None:
+        self._max_turns = self._free_turns = max_turns
         self._waiting: list[Turn] = []
 
     @property
     def is_idle(self) -> bool:
         """Whether no review has a turn or waits for one."""
-        return self._free == self._count and not self._waiting
+        return self._free_turns == self._max_turns and not self._waiting
 
-    def ask(self, cost: int) -> Turn:
-        """Request a turn, which may begin at once; `leave` ends it."""
+    def request_turn(self, cost: int) -> Turn:
+        """Request a turn, which may begin at once; `end_turn` ends it."""
         turn = Turn(cost, asyncio.get_running_loop().create_future())
         self._waiting.append(turn)
         self._call_next()
         return turn
 
-    def leave(self, turn: Turn) -> None:
+    def end_turn(self, turn: Turn) -> None:
         """End a turn, or cancel a turn that has not begun. A second call does nothing."""
         if turn in self._waiting:
             self._waiting.remove(turn)
         elif turn.called.done() and not turn.called.cancelled() and turn.called.result():
             turn.called = asyncio.get_running_loop().create_future()
-            self._free += 1
+            self._free_turns += 1
             self._call_next()
         if not turn.called.done():
             turn.called.set_result(False)
 
     def _call_next(self) -> None:
-        while self._free and self._waiting:
-            longest = self._waiting[0]
-            turn = longest if longest.overtaken == MAX_PASSED else min(self._waiting, key=lambda each: each.cost)
-            longest.overtaken += turn is not longest
+        while self._free_turns and self._waiting:
+            longest_waiting = self._waiting[0]
+            turn = (
+                longest_waiting
+                if longest_waiting.overtaken_count == MAX_OVERTAKING
+                else min(self._waiting, key=lambda each: each.cost)
+            )
+            longest_waiting.overtaken_count += turn is not longest_waiting
             self._waiting.remove(turn)
             if not turn.called.done():
-                self._free -= 1
+                self._free_turns -= 1
                 turn.called.set_result(True)
 
 
 @dataclass(slots=True, eq=False)
-class Costly:
+class CostlyReview:
     """A review whose work runs in a thread, in turns with other reviews."""
 
     turns: Turns
     cost: int
-    work: Work = field(default_factory=lambda: Work(STEPS))
+    work: Work = field(default_factory=lambda: Work(MAX_STEPS))
     running: asyncio.Task[Any] | None = None
     """The work that runs in a thread now. It cannot be cancelled; after `work.stop` it ends with its next step."""
 
     async def compute(self, call: Callable[[], T]) -> T:
         """Run `call` in a thread, and return or raise as it does. The turn ends with the thread, not the caller."""
-        turn = self.turns.ask(self.cost)
+        turn = self.turns.request_turn(self.cost)
         try:
             await turn.called
         except asyncio.CancelledError:
-            self.turns.leave(turn)
+            self.turns.end_turn(turn)
             raise
         self.running = asyncio.create_task(self._run_in_thread(call, turn))
         try:
@@ -99,14 +103,14 @@ class Costly:
 
     async def _run_in_thread(self, call: Callable[[], T], turn: Turn) -> T:
         try:
-            with _no_collections():
+            with _garbage_collection_disabled():
                 return await asyncio.to_thread(call)
         except TooMuchWorkError:
-            if self.work.stopped:
+            if self.work.is_stopped:
                 raise asyncio.CancelledError from None  # no caller waits, and the end needs no log line
             raise
         finally:
-            self.turns.leave(turn)
+            self.turns.end_turn(turn)
 
     def when_idle(self, callback: Callable[[], None]) -> None:
         """Call `callback` as soon as no thread works on the review any more."""
@@ -122,41 +126,41 @@ def _discard(task: asyncio.Task[Any]) -> None:
         coroutine.close()
 
 
-costly: ContextVar[Costly | None] = ContextVar("costly", default=None)
+costly_review: ContextVar[CostlyReview | None] = ContextVar("costly", default=None)
 """The costly review of this task; None if the review is cheap."""
 
 
 def work() -> Work:
     """The work that the review of this task may still spend."""
-    review = costly.get()
-    return Work(STEPS) if review is None else review.work
+    review = costly_review.get()
+    return Work(MAX_STEPS) if review is None else review.work
 
 
 async def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call `function`: at once for a cheap review; for a costly review in a thread, when its turn comes."""
-    review = costly.get()
+    review = costly_review.get()
     if review is None:
         return function(*args, **kwargs)
 
     return await review.compute(lambda: function(*args, **kwargs))
 
 
-_threads = 0
-"""Number of running threads; the last thread enables garbage collection again."""
+_thread_count = 0
+"""The number of running threads. The last thread enables garbage collection again."""
 
 
 @contextlib.contextmanager
-def _no_collections() -> Iterator[None]:
-    """Disable garbage collection, which would stop all threads to check a million objects without garbage.
+def _garbage_collection_disabled() -> Iterator[None]:
+    """Disable garbage collection in the block, which must run in the event loop.
 
-    The block has to be in the event loop.
+    A collection would stop all threads to check a million objects without garbage.
     """
-    global _threads  # noqa: PLW0603 -- collections are the process's, too
-    _threads += 1
+    global _thread_count  # noqa: PLW0603 -- collections are the process's, too
+    _thread_count += 1
     gc.disable()
     try:
         yield
     finally:
-        _threads -= 1
-        if not _threads:
+        _thread_count -= 1
+        if not _thread_count:
             gc.enable()

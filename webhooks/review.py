@@ -24,7 +24,7 @@ MAX_FIELDS = 750_000
 """The most fields and items of a review: two objects that etcd can store, with 4 bytes for each field."""
 
 _MAX_REASON = 200
-"""Characters of the reason why a review cannot be decoded: it may quote a key or a kind of any length."""
+"""The most characters of the reason why a review cannot be decoded. The reason may quote a key of any length."""
 
 
 class UserInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     options: JSON | None = None
 
     @property
-    def stored(self) -> JSON | None:
+    def stored_object(self) -> JSON | None:
         """The stored object of an update; None for any other operation."""
         return self.old_object if self.operation == "UPDATE" else None
 
@@ -64,7 +64,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of a handler: a refusal has a metav1.Status; `patch` has JSON-patch operations.
+    """The answer of a handler. A refusal has a metav1.Status as its `status`. `patch` has JSON-patch operations.
 
     `rules`: ids of the rules that the object breaks, which are counted and not sent.
     """
@@ -106,7 +106,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class ReviewError(Exception):
     """A request has no valid review. `code` and `reason` are fields of a metav1.Status.
 
-    `api_version` and `uid`: of the answer. `close`: whether the connection is closed with unread data.
+    `api_version` and `uid` are fields of the answer. `close`: whether the connection is closed with unread data.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class _HeadRequest(msgspec.Struct):
 
 
 class _Head(_Version, rename="camel"):
-    """The fields that an answer needs; the decoder skips the objects."""
+    """The fields of a review that an answer needs. The decoder skips the objects."""
 
     request: _HeadRequest = msgspec.field(default_factory=_HeadRequest)
 
@@ -145,8 +145,8 @@ _version_decoder = msgspec.json.Decoder(_Version)
 _head_decoder = msgspec.json.Decoder(_Head)
 
 
-def fields_of(body: bytes) -> int:
-    """The approximate number of fields and items of a review, by which, and not by its bytes, the work grows."""
+def field_count(body: bytes) -> int:
+    """The approximate number of fields and items of a review. The work for a review grows with this number."""
     return body.count(b":") + body.count(b",")
 
 
@@ -212,7 +212,7 @@ def encode_review(response: AdmissionResponse, *, uid: str, api_version: str, au
     return msgspec.json.encode({"apiVersion": api_version, "kind": KIND, "response": body})
 
 
-def nothing_to_check(request: AdmissionRequest) -> AdmissionResponse | None:
+def answer_without_object(request: AdmissionRequest) -> AdmissionResponse | None:
     """The answer to a review without an object to check; None if the object has to be checked."""
     if request.operation not in {"CREATE", "UPDATE"}:
         return AdmissionResponse()
@@ -221,7 +221,7 @@ def nothing_to_check(request: AdmissionRequest) -> AdmissionResponse | None:
     return None
 
 
-def outside_namespace(request: AdmissionRequest) -> AdmissionResponse | None:
+def namespace_refusal(request: AdmissionRequest) -> AdmissionResponse | None:
     """The refusal of a review without a namespace, or with an object of another namespace.
 
     Admission sends requests in the namespace of the review, for which the API server has authorized the author.

@@ -1,7 +1,7 @@
 """Writes one log line for each review, with the UID of the object, which log lines of the controller have, too.
 
-Of an object only the identity is logged, and only valid names, UIDs and numbers: any client that reaches the port can
-send any text.
+Only the identity of an object is logged, and only valid names, UIDs and numbers, since any client that reaches the port
+can send any text.
 """
 
 import logging

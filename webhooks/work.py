@@ -7,12 +7,12 @@ data, before or while it processes the part.
 
 import math
 
-STEPS = 30_000_000
+MAX_STEPS = 30_000_000
 """Steps of one review: twice what any JobSet that etcd can store needs."""
 
 
 TOO_MUCH_WORK = (
-    f"the object takes more than {STEPS} steps to check, and was not checked to its end: it has too many items; put"
+    f"the object takes more than {MAX_STEPS} steps to check, and was not checked to its end: it has too many items; put"
     " fewer into its lists, or make several objects of it"
 )
 """The message for the author of the object."""
@@ -26,18 +26,18 @@ class TooMuchWorkError(BaseException):
 
 
 class Work:
-    """The steps that a review may still take; unlimited by default."""
+    """The steps that a review may still take. Without `steps` they are unlimited."""
 
     def __init__(self, steps: float = math.inf) -> None:
-        self.left = steps
-        self.stopped = False
+        self.steps_left = steps
+        self.is_stopped = False
 
     def spend(self, steps: int = 1) -> None:
         """Take that many steps. Raises `TooMuchWorkError` if there are not enough left, or the work was stopped."""
-        self.left -= steps
-        if self.left < 0 or self.stopped:
+        self.steps_left -= steps
+        if self.steps_left < 0 or self.is_stopped:
             raise TooMuchWorkError
 
     def stop(self) -> None:
         """Make the next step fail. Any thread may call this."""
-        self.stopped = True
+        self.is_stopped = True

@@ -82,8 +82,8 @@ async def _policy_checks(deps: Deps, metrics: ReportedMetrics, source: Certifica
     from webhooks.policy.watches import PolicyWatches  # noqa: PLC0415 (the same)
 
     tasks = [
-        partial(source.look_after, MUTATING_WEBHOOK_CONFIGURATIONS, POLICY_MUTATING_CONFIGURATION),
-        partial(source.look_after, VALIDATING_WEBHOOK_CONFIGURATIONS, POLICY_VALIDATING_CONFIGURATION),
+        partial(source.maintain_bundle, MUTATING_WEBHOOK_CONFIGURATIONS, POLICY_MUTATING_CONFIGURATION),
+        partial(source.maintain_bundle, VALIDATING_WEBHOOK_CONFIGURATIONS, POLICY_VALIDATING_CONFIGURATION),
     ]
     watches = PolicyWatches(deps.client, beside=tasks)
     deps.supervisor.start(watches.run(), "policy-watches")
@@ -96,10 +96,10 @@ async def _webhook_app(
 ) -> FastAPI:
     settings = deps.options.settings
     dry_run, rate_limits = settings.child_dry_run, settings.client_connection
-    looks_up = [LOOK_UPS[each] for each in dry_run.look_up]
+    looked_up_kinds = [LOOK_UPS[each] for each in dry_run.look_up]
     # This client has its own limits, so that reviews and reconciles in this process do not wait for each other.
     client = deps.client.with_limits(RequestLimits(rate_limits.qps, rate_limits.burst))
-    cluster = ClusterChecks(client, dry_run=dry_run.enable, budget=dry_run.budget, looks_up=looks_up)
+    cluster = ClusterChecks(client, dry_run=dry_run.enable, budget=dry_run.budget, looked_up_kinds=looked_up_kinds)
     terms = await term_form(settings.exclusive_placement.terms, lambda: deps.client.raw("/version"))
     # Until the leaders are listed, followers get the scheduling gate, so that no pod has to wait for the caches.
     promises = Promises(client) if deps.options.gates[SPARES] else None

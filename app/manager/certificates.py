@@ -9,7 +9,7 @@ from app.manager.options import Deps, own_namespace
 from certs.clients import ClientAuthority
 from certs.files import FileCertificates
 from certs.manager import CertManager, CertOptions, service_hosts
-from certs.source import CertificateSource, Live
+from certs.source import CertificateSource, LiveContext
 from certs.tls import server_context
 from httpserver.address import is_loopback
 from kube.config import pod_namespace
@@ -24,7 +24,7 @@ async def start_certificates(deps: Deps, health: Health) -> tuple[ssl.SSLContext
     """
     tls = deps.options.settings.tls
     new_context = partial(server_context, tls.min_version, tls.cipher_suites)
-    live = Live(new_context(), deps.metrics.certificate("webhook"))
+    live = LiveContext(new_context(), deps.metrics.certificate("webhook"))
     source = _certificate_source(deps, live, health)
     deps.supervisor.start(source.run(), "certificates")
     await source.ready.wait()
@@ -38,7 +38,7 @@ async def start_certificates(deps: Deps, health: Health) -> tuple[ssl.SSLContext
     return context, source
 
 
-def _certificate_source(deps: Deps, live: Live, health: Health) -> CertificateSource:
+def _certificate_source(deps: Deps, live: LiveContext, health: Health) -> CertificateSource:
     """The source of certificates: our own CA, or files that the user provides."""
     settings = deps.options.settings
     cert_settings = settings.internal_cert_management
@@ -53,9 +53,9 @@ def _certificate_source(deps: Deps, live: Live, health: Health) -> CertificateSo
         secret,
         hosts,
         key_algorithm=cert_settings.key_algorithm or "ECDSA",
-        local=not pod_namespace() and is_loopback(settings.webhook.host),
+        is_local=not pod_namespace() and is_loopback(settings.webhook.host),
     )
     certs = CertManager(deps.client, live, options)
-    if options.local:
+    if options.is_local:
         health.set_readiness("called", certs.unreachable_service)
     return certs

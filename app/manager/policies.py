@@ -16,7 +16,7 @@ class _Record:
 
     def __init__(self, counts: "PolicyCounts", uses: "ExceptionUses") -> None:
         self.count_decision = counts.count_decision
-        self.used = uses.used
+        self.record_exception_use = uses.record_exception_use
 
 
 def record_decisions(deps: Deps) -> None:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TextIO
 
-from certs.remedies import apply_again
+from certs.remedies import apply_again_remedy
 from cli import session
 from cli.messages import printable, write_messages
 from cli.output import FORMS, dump
@@ -73,7 +73,7 @@ async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[
                 *await unreachable_services(connection.client, stored),
                 *await foreign_managers(connection.client, stored),
             ]
-        return configurations, apply_again(stored), faults
+        return configurations, apply_again_remedy(stored), faults
 
 
 def _write(configurations: Sequence[Configuration], output: str, out: TextIO) -> None:

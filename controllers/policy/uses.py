@@ -47,7 +47,7 @@ class ExceptionUses:
         self._waiting: dict[str, tuple[str, str, str]] = {}
         self._known: dict[str, None] = {}
 
-    def used(self, namespace: str, name: str, uid: str) -> None:
+    def record_exception_use(self, namespace: str, name: str, uid: str) -> None:
         """Remember that an exception was used. Never waits."""
         if uid not in self._known and uid not in self._waiting and len(self._waiting) < MAX_WAITING:
             self._waiting[uid] = namespace, name, clock.rfc3339(self._now())

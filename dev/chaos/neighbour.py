@@ -15,7 +15,7 @@ from typing import Any
 
 from dev.chaos import beside, hostile
 from dev.chaos.hostile import Parts, Port, get_request, post_request, review_body, run_client
-from webhooks.review import MAX_FIELDS, fields_of
+from webhooks.review import MAX_FIELDS, field_count
 
 NAMESPACE = "chaos-neighbour"
 MAX_JOBS = 4
@@ -63,7 +63,7 @@ class Habit:
 def _largest_review(field: str) -> bytes:
     """The largest review that is read. Its JobSet has a list with as many items as are decoded."""
     template = review_body({"replicatedJobs": [replicated_job(1)], field: ["..."]})
-    items = [b"{}"] * (MAX_FIELDS - fields_of(template))
+    items = [b"{}"] * (MAX_FIELDS - field_count(template))
     return template.replace(b'"..."', b",".join(items).ljust(LARGE))
 
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from certs.pki import SERVING_LIFETIME, Fresh, certificate_builder, certificates_pem, general_name, key_usage
+from certs.pki import SERVING_LIFETIME, ImpureInputs, certificate_builder, certificates_pem, general_name, key_usage
 from dev.cluster.errors import DevclusterError
 
 SERVING_HOSTS = (
@@ -138,7 +138,7 @@ def _issue_pair(authority: Pair, subject: list[x509.NameAttribute[str]], hosts: 
 def _certificate_builder(
     subject: x509.Name, issuer: x509.Name, key: _Key, *, authority: bool
 ) -> x509.CertificateBuilder:
-    fresh = Fresh(dt.datetime.now(dt.UTC), _new_key, x509.random_serial_number)
+    fresh = ImpureInputs(dt.datetime.now(dt.UTC), _new_key, x509.random_serial_number)
     public = key.public_key()
     return (
         certificate_builder(subject, issuer, public, SERVING_LIFETIME, fresh)

@@ -16,7 +16,7 @@ from certs.bundles import bundle_of, injector_annotation
 from certs.handshake import refusal
 from certs.material import Material, material_of
 from certs.pki import RENEW_BEFORE, hosts_of, read_certificates, read_or_default
-from certs.remedies import apply_again, make_secret, write_by_manager
+from certs.remedies import apply_again_remedy, create_secret_command, injector_remedy
 from kube.clock import rfc3339
 from kube.model.meta import JSON
 from manifests.admission import wrong_path
@@ -155,13 +155,13 @@ def _key_kind(certificate: x509.Certificate) -> str:
 
 
 def _callers(installed: InstalledObjects, material: Material, usual_writer: str) -> Iterator[Caller]:
-    remedy = apply_again(installed.configurations.values())
+    remedy = apply_again_remedy(installed.configurations.values())
     for (kind, name), configuration in installed.configurations.items():
         annotation = injector_annotation(configuration or {})
         for hook in (configuration or {}).get("webhooks") or []:
             caller = _caller(kind, name, str(hook.get("name", "")), hook, annotation or usual_writer, material)
             if caller.problem and annotation and usual_writer == _MANAGER and not _has_authority(hook, material):
-                caller = replace(caller, problem=f"{caller.problem}; {write_by_manager(kind, name, annotation)}")
+                caller = replace(caller, problem=f"{caller.problem}; {injector_remedy(kind, name, annotation)}")
             if not caller.problem and (path := wrong_path(hook)):
                 caller = replace(
                     caller, problem=f"it is called at {path}, where the manager does not serve it: {remedy}"
@@ -211,11 +211,12 @@ def _host(client: JSON) -> str:
 
 
 def _missing_objects(installed: InstalledObjects) -> Iterator[str]:
-    remedy = apply_again(installed.configurations.values())
+    remedy = apply_again_remedy(installed.configurations.values())
     if installed.secret is None:
+        command = create_secret_command(*installed.secret_name.split("/"))
         yield (
-            f"Secret {installed.secret_name} does not exist: {make_secret(*installed.secret_name.split('/'))} makes"
-            " it, and the manager fills it; or name another with -n and --secret"
+            f"Secret {installed.secret_name} does not exist: {command} makes it, and the manager fills it;"
+            " or name another with -n and --secret"
         )
     for (kind, name), configuration in installed.configurations.items():
         if configuration is None:

@@ -85,7 +85,7 @@ def test_a_manager_imports_no_package_that_it_has_no_use_for(
 
 def test_certificates_are_made_by_a_process_that_has_its_library_to_itself() -> None:
     code = (
-        "import app.metrics_server, certs.manager; from certs.apart import call_in_process\n"
+        "import app.metrics_server, certs.manager; from certs.child_process import call_in_process\n"
         "assert b'PRIVATE' in call_in_process('certs.renewal', 'self_signed')[1]"
     )
     assert {name for name in imported_by(code) if name.startswith("cryptography")} == set()

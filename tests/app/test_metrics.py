@@ -161,7 +161,7 @@ def test_what_happens_to_exceptions_is_counted_by_policy() -> None:
     metrics = Metrics()
     for action in ("FirstUsed", "Expired", "Expired"):
         metrics.webhooks.exception("limits", action)
-    metrics.webhooks.used("team-a", "big-run", "uid")
+    metrics.webhooks.record_exception_use("team-a", "big-run", "uid")
     found = {name: value for name, value in scrape(metrics).items() if name.startswith("jobset_policy_exceptions")}
     assert found == {
         'jobset_policy_exceptions_total{action="FirstUsed",policy="limits"}': 1,

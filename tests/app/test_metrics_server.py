@@ -224,7 +224,7 @@ class NoTransport:
 
 def start(metrics: Metrics, cert_dir: Path) -> MetricsServer:
     app = MetricsApp(metrics, Guard(Reviewer(Client(NoTransport()))))
-    return metrics_server(app, LOCAL, cert_dir=str(cert_dir), tls=TLSSettings(), poll=0.01)
+    return metrics_server(app, LOCAL, cert_dir=str(cert_dir), tls=TLSSettings(), poll_seconds=0.01)
 
 
 async def shown(port: int) -> bytes:

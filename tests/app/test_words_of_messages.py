@@ -17,7 +17,7 @@ from app.engine import engine
 from app.settings import SettingsError
 from app.settings_file import load as load_settings
 from app.settings_file import parse
-from certs.decision import heal
+from certs.decision import decide_and_renew
 from kube.config import load
 from kube.errors import KubeconfigError, KubeError
 from kube.model.jsontree import dig, set_in
@@ -204,7 +204,7 @@ async def test_of_api_servers_that_go_away_in_the_middle_of_an_answer(tmp_path: 
 
 def test_of_certificates_that_have_to_be_renewed():
     for bad in BAD.values():
-        check(heal(bad.material, HOSTS, fresh())[0].reason)
+        check(decide_and_renew(bad.material, HOSTS, fresh())[0].reason)
 
 
 @pytest.mark.parametrize("known", list(itertools.product([None, False, True], repeat=3)), ids=repr)

@@ -58,7 +58,7 @@ class RecordedMetrics:
     def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
         self.calls.append(f"{policy.name} {policy.uid} {rule} {action} {count}")
 
-    def used(self, namespace: str, name: str, uid: str) -> None:
+    def record_exception_use(self, namespace: str, name: str, uid: str) -> None:
         self.calls.append(f"{namespace} {name} {uid}")
 
 
@@ -94,7 +94,7 @@ async def test_the_manager_counts_what_a_worker_answers():
         await until(lambda: len(heard.calls) == 8)
         assert heard.calls[7] == "limits 1 maxJobs Deny 2"
         for name in ("big-run", "big-run", "other"):
-            records.used("team-a", name, f"uid of {name}")
+            records.record_exception_use("team-a", name, f"uid of {name}")
         await until(lambda: len(heard.calls) == 10)
         assert heard.calls[8:] == ["team-a big-run uid of big-run", "team-a other uid of other"]
         worker.stop()
@@ -243,7 +243,7 @@ async def test_a_worker_that_cannot_report_keeps_a_bounded_number():
         records.count_decision(PolicyId(f"limits-{number}", "1"), "maxJobs", "Deny")
     assert records.report().count(b"limits-") == MAX_DECISIONS
     for number in range(MAX_USED + 10):
-        records.used("team-a", f"run-{number}", f"uid-{number}")
+        records.record_exception_use("team-a", f"run-{number}", f"uid-{number}")
     assert records.report().count(b"uid-") == MAX_USED
     assert records.report() == b'[{},"","",[],[]]\n'
 

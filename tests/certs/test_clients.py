@@ -15,7 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from app.health import webhook_check
 from certs.clients import ClientAuthority
-from certs.source import Live
+from certs.source import LiveContext
 from certs.tls import CertificateError, server_context
 from httpserver.asgi import Message, Receive, Send, respond
 from tests.support.beside import beside
@@ -60,10 +60,10 @@ TRUSTED, STRANGE = Authority("one"), Authority("another")
 
 
 @contextlib.asynccontextmanager
-async def demanding(file: Path) -> AsyncIterator[tuple[ClientAuthority, Live, int]]:
+async def demanding(file: Path) -> AsyncIterator[tuple[ClientAuthority, LiveContext, int]]:
     """A server that follows the file; with its port."""
-    live = Live(context_with(PAIR), certificate=PAIR.certificate, key=PAIR.key)
-    clients = ClientAuthority(file, live, server_context, poll=0.01)
+    live = LiveContext(context_with(PAIR), certificate=PAIR.certificate, key=PAIR.key)
+    clients = ClientAuthority(file, live, server_context, poll_seconds=0.01)
     clients.load()
     async with serving(app, clients.context) as server, beside(clients.run()):
         yield clients, live, server.port
@@ -135,7 +135,7 @@ async def test_a_file_that_cannot_be_used_changes_nothing_and_is_named(
         await until(lambda: not clients.problem)
     write(file, content)
     with pytest.raises(CertificateError, match=r"tls\.clientCAFile"):
-        ClientAuthority(file, Live(context_with(PAIR)), server_context).load()
+        ClientAuthority(file, LiveContext(context_with(PAIR)), server_context).load()
 
 
 async def test_the_serving_pair_still_changes_under_it(file: Path, tmp_path: Path):

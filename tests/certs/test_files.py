@@ -12,7 +12,7 @@ import pytest
 from certs.files import FileCertificates, MissingFilesError
 from certs.material import Material
 from certs.pki import read_certificates
-from certs.source import Live, Observer
+from certs.source import LiveContext, Observer
 from certs.tls import server_context
 from kube.clock import rfc3339
 from tests.certs.test_tls import app
@@ -31,7 +31,7 @@ def write(folder: Path, pair: Material) -> None:
 @contextlib.asynccontextmanager
 async def following(folder: Path) -> AsyncIterator[tuple[FileCertificates, int]]:
     context = server_context()
-    source = FileCertificates(folder, Live(context), poll=0.01, first_pair_timeout=10)
+    source = FileCertificates(folder, LiveContext(context), poll_seconds=0.01, first_pair_timeout=10)
     async with serving(app, context) as server, beside(source.run()):
         yield source, server.port
 
@@ -61,7 +61,9 @@ async def test_a_half_written_pair_is_left_alone_until_it_is_whole(tmp_path: Pat
 
 
 async def test_files_that_never_come_are_an_error_that_says_how_to_fix_it(tmp_path: Path):
-    source = FileCertificates(tmp_path / "nowhere", Live(server_context()), poll=0.01, first_pair_timeout=0.05)
+    source = FileCertificates(
+        tmp_path / "nowhere", LiveContext(server_context()), poll_seconds=0.01, first_pair_timeout=0.05
+    )
     with pytest.raises(MissingFilesError) as missing:
         await source.run()
     text = str(missing.value)
@@ -94,7 +96,7 @@ async def test_a_certificate_that_the_api_server_refuses_is_served_and_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, hosts: tuple[str, ...], at: datetime, said: str
 ):
     write(tmp_path, PAIR)
-    source = FileCertificates(tmp_path, Live(server_context()), hosts=hosts, poll=0.01, clock=lambda: at)
+    source = FileCertificates(tmp_path, LiveContext(server_context()), hosts=hosts, poll_seconds=0.01, clock=lambda: at)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(0.2):
             await source.run()
@@ -125,7 +127,7 @@ class Notices(Observer):
 
 async def test_expiry_is_reported_once_and_failures_each_time(tmp_path: Path):
     heard = Notices()
-    source = FileCertificates(tmp_path, Live(server_context(), heard), poll=0.01, first_pair_timeout=10)
+    source = FileCertificates(tmp_path, LiveContext(server_context(), heard), poll_seconds=0.01, first_pair_timeout=10)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(source.run())
         await until(lambda: heard.events[:2] == ["failed", "failed"])

@@ -8,7 +8,7 @@ from tests.certs.test_manager import MUTATING, Api, manager
 
 async def test_a_manager_that_no_service_leads_to_is_not_called_by_one(caplog: pytest.LogCaptureFixture):
     api = Api()
-    local, elsewhere = manager(api, server_context(), local=True), manager(api, server_context())
+    local, elsewhere = manager(api, server_context(), is_local=True), manager(api, server_context())
     await local.check()
     assert await local.unreachable_service() is None
     hooks = [{"name": "a", "clientConfig": {"service": {"name": "s", "namespace": "ns"}}}]

@@ -19,10 +19,10 @@ from certs.manager import (
     NotTrustedError,
     service_hosts,
 )
-from certs.material import KeyAlgorithm, Material, Renewal, data_of, material_of
+from certs.material import KeyAlgorithm, Material, Renewal, material_of, secret_data
 from certs.pki import read_certificates, read_key
-from certs.renewal import heal_now
-from certs.source import Live
+from certs.renewal import decide_and_renew_now
+from certs.source import LiveContext
 from certs.tls import CertificateError, server_context
 from kube.client import Client
 from tests.certs.test_files import Notices
@@ -71,9 +71,9 @@ class Clock:
 
 
 def healed_here(_module: str, _function: str, *task: Any) -> Any:
-    """What `certs.apart.call_in_process` of `heal_now` gives, without a process."""
+    """What `certs.child_process.call_in_process` of `decide_and_renew_now` gives, without a process."""
     try:
-        return heal_now(*task)
+        return decide_and_renew_now(*task)
     except ValueError as error:
         raise CertificateError(str(error)) from error
 
@@ -91,12 +91,12 @@ def _in_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 def store(api: Api, content: Material) -> None:
     """Somebody writes the Secret."""
-    api.put("secrets", SECRET, "ns", data=data_of(content))
+    api.put("secrets", SECRET, "ns", data=secret_data(content))
 
 
 def manager(api: Api, context: ssl.SSLContext, clock: Clock | None = None, **options: Any) -> CertManager:
-    wanted = CertOptions("ns", SECRET, HOSTS, **{"retry_after": 0.01, "settle": 0.05, **options})
-    return CertManager(Client(api), Live(context), wanted, clock=clock or Clock())
+    wanted = CertOptions("ns", SECRET, HOSTS, **{"retry_seconds": 0.01, "settle_seconds": 0.05, **options})
+    return CertManager(Client(api), LiveContext(context), wanted, clock=clock or Clock())
 
 
 @contextlib.asynccontextmanager
@@ -176,7 +176,7 @@ async def test_a_secret_that_somebody_changes_is_taken_over_or_repaired():
 @pytest.mark.no_cover
 async def test_whatever_somebody_puts_into_the_secret_is_healed(caplog: pytest.LogCaptureFixture):
     api = Api()
-    certs = manager(api, server_context(), settle=0)
+    certs = manager(api, server_context(), settle_seconds=0)
     caplog.set_level("INFO")
     async with running(certs):
         await asyncio.wait_for(certs.ready.wait(), 10)
@@ -227,11 +227,11 @@ async def test_a_bundle_that_somebody_else_injects_is_only_read(caplog: pytest.L
 
 async def test_a_new_certificate_waits_if_its_ca_goes_from_the_bundles_meanwhile():
     api, clock = Api(), Clock()
-    certs = manager(api, server_context(), clock, settle=0)
+    certs = manager(api, server_context(), clock, settle_seconds=0)
     await certs.check()
     before, stored = certs._live.certificate, api.secret["ca.crt"]
     clock.now = NOW + 3600 * DAY
-    certs._options = replace(certs._options, settle=0.2)
+    certs._options = replace(certs._options, settle_seconds=0.2)
     checking = asyncio.create_task(certs.check())
     await until(lambda: api.bundles() == {api.secret["ca.crt"]} != {stored})
     inject(api, stored)
@@ -244,10 +244,10 @@ async def test_a_new_certificate_waits_if_its_ca_goes_from_the_bundles_meanwhile
 
 async def test_a_configuration_that_goes_while_a_new_ca_settles_is_no_problem():
     api, clock = Api(), Clock()
-    certs = manager(api, server_context(), clock, settle=0)
+    certs = manager(api, server_context(), clock, settle_seconds=0)
     await certs.check()
     clock.now = NOW + 3600 * DAY
-    certs._options = replace(certs._options, settle=0.2)
+    certs._options = replace(certs._options, settle_seconds=0.2)
     checking = asyncio.create_task(certs.check())
     stored = api.secret["ca.crt"]
     await until(lambda: api.bundles() == {api.secret["ca.crt"]} != {stored})
@@ -329,7 +329,7 @@ async def under_load(api: Api, *ports: int) -> AsyncIterator[Load]:
 async def test_no_handshake_fails_while_everything_rotates_under_load():
     api, clock = Api(), Clock()
     contexts = [server_context(), server_context()]
-    managers = [manager(api, context, clock, settle=0.2) for context in contexts]
+    managers = [manager(api, context, clock, settle_seconds=0.2) for context in contexts]
     async with serving(app, contexts[0]) as one, serving(app, contexts[1]) as two, running(*managers):
         await asyncio.gather(*(certs.ready.wait() for certs in managers))
         async with under_load(api, one.port, two.port) as load:
@@ -345,7 +345,7 @@ async def test_no_handshake_fails_while_everything_rotates_under_load():
 @pytest.mark.parametrize("name", ["nothing", "all is garbage", "CA is none", "a CA of their own"])
 async def test_no_handshake_fails_while_somebody_overwrites_the_secret(name: str):
     api, context, content = Api(), server_context(), BAD[name].material if name in BAD else material()
-    certs = manager(api, context, settle=0.2)
+    certs = manager(api, context, settle_seconds=0.2)
     async with serving(app, context) as server, running(certs):
         await certs.ready.wait()
         ours = api.secret["ca.crt"]

@@ -24,7 +24,7 @@ async def test_one_more_configuration_gets_the_ca_while_it_is_looked_after(caplo
     certs = manager(api, context)
     async with running(certs):
         await certs.ready.wait()
-        looking = asyncio.create_task(certs.look_after(VALIDATING_WEBHOOK_CONFIGURATIONS, name))
+        looking = asyncio.create_task(certs.maintain_bundle(VALIDATING_WEBHOOK_CONFIGURATIONS, name))
         await asyncio.sleep(0)
         api.put(plural, name, "", webhooks=hooks)
         await until(lambda: bundle() != "")

@@ -10,7 +10,7 @@ from cryptography import x509
 from certs.decision import decide
 from certs.material import Material, Renewal
 from certs.pki import MAX_AUTHORITIES, read_certificates, renew
-from certs.source import Live
+from certs.source import LiveContext
 from tests.support.tls import DAY, HOSTS, NOW, fresh, material
 
 GOOD = material()
@@ -71,7 +71,7 @@ def test_cas_that_follow_each_other_fast_stay_in_the_bundle_up_to_a_limit():
     numbers = [read_certificates(one.authorities)[0].serial_number for one in made]
     kept = [cert.serial_number for cert in read_certificates(made[-1].authorities)]
     assert kept == numbers[::-1][:MAX_AUTHORITIES]
-    emptied = renew(Material(), Renewal.ALL, HOSTS, fresh(now), served=made[-2].authorities)
+    emptied = renew(Material(), Renewal.ALL, HOSTS, fresh(now), served_bundle=made[-2].authorities)
     assert [cert.serial_number for cert in read_certificates(emptied.authorities)][1:] == numbers[-2::-1][
         : MAX_AUTHORITIES - 1
     ]
@@ -97,12 +97,12 @@ def test_a_new_ca_leaves_the_one_of_what_is_served_in_the_bundle_however_old():
 
 def test_a_bundle_that_lost_the_ca_of_what_is_served_gets_it_back():
     other = material()
-    new = renew(other, Renewal.BUNDLE, HOSTS, fresh(), served=GOOD.authorities)
+    new = renew(other, Renewal.BUNDLE, HOSTS, fresh(), served_bundle=GOOD.authorities)
     assert new == replace(other, authorities=other.authorities + GOOD.authorities)
-    assert renew(new, Renewal.BUNDLE, HOSTS, fresh(), served=GOOD.authorities) == new
+    assert renew(new, Renewal.BUNDLE, HOSTS, fresh(), served_bundle=GOOD.authorities) == new
     late = fresh(NOW + 4000 * DAY)
-    assert renew(other, Renewal.BUNDLE, HOSTS, late, served=GOOD.authorities) == other, "it has expired"
-    serving = renew(other, Renewal.SERVING, HOSTS, fresh(), served=GOOD.authorities)
+    assert renew(other, Renewal.BUNDLE, HOSTS, late, served_bundle=GOOD.authorities) == other, "it has expired"
+    serving = renew(other, Renewal.SERVING, HOSTS, fresh(), served_bundle=GOOD.authorities)
     assert serving.authorities == new.authorities
 
 
@@ -142,6 +142,6 @@ def test_a_ca_with_a_negative_serial_number_which_go_does_not_read_is_renewed(tm
 
 def test_keys_do_not_show_in_what_a_log_would_print():
     assert "PRIVATE" not in repr(
-        Live(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate=GOOD.certificate, key=GOOD.key)
+        LiveContext(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate=GOOD.certificate, key=GOOD.key)
     )
     assert "PRIVATE" not in repr(GOOD)

@@ -7,7 +7,7 @@ import pytest
 
 from certs.manager import CertManager, CertOptions
 from certs.material import material_of
-from certs.source import Live
+from certs.source import LiveContext
 from certs.tls import server_context
 from kube.client import Client
 from tests.certs.test_files import Notices
@@ -30,8 +30,8 @@ def heard() -> Notices:
 @pytest.fixture
 def certs(api: Api, heard: Notices, caplog: pytest.LogCaptureFixture) -> CertManager:
     caplog.set_level("INFO", "certs.manager")
-    options = CertOptions("ns", SECRET, HOSTS, retry_after=0.01, settle=0.05)
-    return CertManager(Client(api), Live(server_context(), heard), options, clock=Clock())
+    options = CertOptions("ns", SECRET, HOSTS, retry_seconds=0.01, settle_seconds=0.05)
+    return CertManager(Client(api), LiveContext(server_context(), heard), options, clock=Clock())
 
 
 def last(heard: Notices) -> str:

@@ -13,8 +13,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
 from certs.manager import service_hosts
-from certs.material import Material, Renewal, data_of
-from certs.pki import Fresh, renew
+from certs.material import Material, Renewal, secret_data
+from certs.pki import ImpureInputs, renew
 from certs.remedies import APPLY_AGAIN
 from certs.renewal import new_key
 from cli.certificates.run import write
@@ -44,7 +44,7 @@ def found(stored: Material = GOOD, bundle: bytes | None = None, **annotations: s
     """An installation whose Secret holds `stored`; the configurations trust its CAs, or `bundle`."""
     installed = webhook_configurations(ca_bundle=stored.authorities if bundle is None else bundle)
     configurations = {(body["kind"], body["metadata"]["name"]): body for body in installed}
-    secret = {"metadata": {"annotations": annotations}, "data": data_of(stored)}
+    secret = {"metadata": {"annotations": annotations}, "data": secret_data(stored)}
     return InstalledObjects(
         SECRET, secret, dict(configurations), CRD, {**stored_crd(), "spec": {**stored_crd()["spec"]}}
     )
@@ -81,7 +81,7 @@ def test_a_good_installation_has_no_problem_and_says_what_there_is():
 
 def test_keys_of_every_kind_are_named():
     serial = fresh().new_serial
-    rsa = renew(Material(), Renewal.ALL, HOSTS, Fresh(NOW, lambda: new_key("RSA"), serial))
+    rsa = renew(Material(), Renewal.ALL, HOSTS, ImpureInputs(NOW, lambda: new_key("RSA"), serial))
     assert {each.key for each in certificate_status(found(rsa), NOW).certificates} == {"RSA 3072"}
     assert certificate_status(found(BAD["CA with Ed25519"].material), NOW).certificates[1].key == "Ed25519"
     unknown = BAD["CA on a curve that Go does not know"].material
@@ -277,11 +277,11 @@ def test_all_forms_say_the_same():
     assert "PRIVATE" not in table + json.dumps(body)
 
 
-AUTHORITY = {key: value for key, value in data_of(GOOD).items() if not key.startswith("tls")}
+AUTHORITY = {key: value for key, value in secret_data(GOOD).items() if not key.startswith("tls")}
 
 
 @pytest.mark.parametrize(
-    ("data", "says"), [(data_of(GOOD), "trusted"), (AUTHORITY, "there is none"), ({}, "there is none")]
+    ("data", "says"), [(secret_data(GOOD), "trusted"), (AUTHORITY, "there is none"), ({}, "there is none")]
 )
 def test_the_table_says_whether_callers_trust_a_certificate_or_there_is_none(data: dict[str, str], says: str):
     status = certificate_status(replace(found(), secret={"metadata": {}, "data": data}), NOW)

@@ -74,7 +74,7 @@ def test_a_training_job_that_is_called_a_jobset_is_named_once():
 def test_jobs_of_v1alpha1_are_read_as_replicated_jobs():
     checks = Checks(FeatureGates(), "default")
     former = {"metadata": {"name": "a"}, "spec": {"jobs": [rjob()], "runPolicy": {}}}
-    meant, found = checks.engine.schema.respelt(former)
+    meant, found = checks.engine.schema.with_right_names(former)
     assert [(str(error.path), name) for error, name in found] == [("spec.jobs", "replicatedJobs")]
     assert meant["spec"]["replicatedJobs"][0]["name"] == rjob()["name"]
     assert meant["spec"]["runPolicy"] == {}

@@ -122,8 +122,8 @@ async def test_the_first_use_is_written_by_one_replica_and_is_one_event():
     async with running(played):
         await until(lambda: played.reason() == "InForce")
         for uses in replicas:
-            uses.used("team-a", "big-run", uid)
-            uses.used("team-a", "big-run", "uid of one that is gone")
+            uses.record_exception_use("team-a", "big-run", uid)
+            uses.record_exception_use("team-a", "big-run", "uid of one that is gone")
         await replicas[0].write()
         await replicas[1].write()
         await until(lambda: played.events == [("big-run", "ExceptionFirstUsed")])
@@ -131,7 +131,7 @@ async def test_the_first_use_is_written_by_one_replica_and_is_one_event():
         assert played.status()["firstUsed"] == "2030-01-01T00:00:00Z"
         asked = len(played.requests)
         for uses in replicas:
-            uses.used("team-a", "big-run", uid)
+            uses.record_exception_use("team-a", "big-run", uid)
             await uses.write()
         assert len(played.requests) == asked, "what is known is not asked for again"
 
@@ -150,7 +150,7 @@ async def test_a_use_that_anyone_may_have_reported_is_no_more_than_that():
         await until(lambda: played.reason() == "InForce")
         for reviews_from, when in ((ANYONE, NOW), (ANYONE, later), (API_SERVER, later), (ANYONE, NOW)):
             uses = ExceptionUses(Client(played), reviews_from, now=lambda when=when: when)
-            uses.used("team-a", "big-run", uid)
+            uses.record_exception_use("team-a", "big-run", uid)
             await uses.write()
             if when == NOW and reviews_from == ANYONE and played.status()["reviewsFrom"] == ANYONE:
                 await until(lambda: used().endswith(FORGEABLE))

@@ -21,7 +21,7 @@ HEAD = b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
 LENGTH = b"content-length: 2\r\n"
 SIMPLE = HEAD + LENGTH + b"\r\n{}"
 LIMITS = ConnectionLimits(
-    head_timeout=5.0, request_timeout=7.0, rest_timeout=3.0, keep_alive=11, close_timeout=2.0, max_head=300
+    head_timeout=5.0, request_timeout=7.0, rest_timeout=3.0, keep_alive=11, close_timeout=2.0, max_head_bytes=300
 )
 SECONDS = {
     State.HEAD: 5.0,

@@ -227,4 +227,4 @@ def test_unknown_field(api, case, value):
     status, answer = api.request("POST", f"{PATH}?dryRun=All&fieldValidation=Strict", obj)
     assert status == 400, answer
     theirs = re.findall(r'unknown field "([^"]+)"', answer["message"])
-    assert sorted(theirs) == sorted(dotted(finding.path) for finding in JUDGE.unknown(obj))
+    assert sorted(theirs) == sorted(dotted(finding.path) for finding in JUDGE.unknown_fields(obj))

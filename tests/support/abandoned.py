@@ -51,7 +51,7 @@ class Hanging:
     def __getattr__(self, _: str) -> Any:
         return hangs
 
-    def has_questions(self, *_: Any) -> bool:
+    def may_send_requests(self, *_: Any) -> bool:
         return True
 
     def has(self, _: Any) -> bool:
@@ -200,7 +200,7 @@ def _has_come(reader: asyncio.StreamReader) -> bool:
     return bool(reader._buffer) or reader.at_eof()  # type: ignore[attr-defined]
 
 
-LARGE = BODY_LIMITS.large + 1
+LARGE = BODY_LIMITS.large_bytes + 1
 Act = Callable[[Served, str, contextlib.AsyncExitStack], Any]
 STATES: dict[str, Act] = {
     "a half head": lambda served, path, leave: _part(served, path, leave, 0, head=True),
@@ -208,7 +208,7 @@ STATES: dict[str, Act] = {
     "half of a large body": lambda served, path, leave: _part(served, path, leave, LARGE, head=False),
     "worked on, or answered and unread": lambda served, path, leave: _whole(served, path, leave, 0, 3),
     "waiting for a place": lambda served, path, leave: _whole(
-        served, path, leave, LARGE, BODY_LIMITS.large_at_once + 3
+        served, path, leave, LARGE, BODY_LIMITS.max_large_reviews + 3
     ),
     "requests ahead": _ahead,
 }

@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from certs.material import Material, Renewal
-from certs.pki import Fresh, renew
+from certs.pki import ImpureInputs, renew
 from certs.tls import install, server_context
 from httpserver.address import bind
 from httpserver.server import Server
@@ -20,8 +20,8 @@ NOW = datetime.now(UTC).replace(microsecond=0)
 HOSTS = ("hook.ns.svc", "localhost", "127.0.0.1")
 
 
-def fresh(now: datetime = NOW) -> Fresh:
-    return Fresh(now, lambda: ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number)
+def fresh(now: datetime = NOW) -> ImpureInputs:
+    return ImpureInputs(now, lambda: ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number)
 
 
 def material(now: datetime = NOW, hosts: tuple[str, ...] = HOSTS) -> Material:

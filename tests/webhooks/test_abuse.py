@@ -21,13 +21,13 @@ from tests.support.tls import until
 from tests.support.webhook_app import APP, GOOD, PATHS, ask
 from webhooks.body import BODY_LIMITS, Bodies, BodyLimits
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
-from webhooks.offload import MAX_PASSED, Turns, compute, work
+from webhooks.offload import MAX_OVERTAKING, Turns, compute, work
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
 from webhooks.work import Work
 
 SECRET = "hunter2"
-LARGE, LARGE_AT_ONCE, COSTLY = BODY_LIMITS.large, BODY_LIMITS.large_at_once, BODY_LIMITS.costly
+LARGE, LARGE_AT_ONCE, COSTLY = BODY_LIMITS.large_bytes, BODY_LIMITS.max_large_reviews, BODY_LIMITS.costly_fields
 
 
 def swap(old: bytes, new: bytes, body: bytes = GOOD) -> bytes:
@@ -211,7 +211,7 @@ async def test_a_large_review_that_finds_no_place_in_time_gets_a_retry_answer():
 
 
 async def test_the_largest_body_that_waits_for_a_place_gives_way_at_once():
-    held = Held(BodyLimits(held=5 * LARGE))
+    held = Held(BodyLimits(max_large_bytes=5 * LARGE))
     placed = [asyncio.create_task(ask(padded(LARGE + 1), "/x", held.app)) for _ in range(LARGE_AT_ONCE)]
     await held.until_running(LARGE_AT_ONCE)
     waiting = [asyncio.create_task(ask(padded(LARGE + more), "/x", held.app)) for more in (2, LARGE * 3, 3)]
@@ -250,7 +250,7 @@ async def test_a_thread_keeps_its_turn_until_it_ends_and_ends_when_nobody_waits(
     def handle(request: AdmissionRequest) -> AdmissionResponse:
         nonlocal left
         left = work()
-        left.left = float("inf")
+        left.steps_left = float("inf")
         return endless(request)
 
     left = Work()
@@ -311,15 +311,15 @@ async def test_a_review_of_medium_size_does_not_wait_for_the_work_on_large_ones(
 
 async def test_the_cheapest_is_next_and_who_waits_longest_is_passed_some_times_only():
     turns = Turns()
-    present = turns.ask(0)
-    costly = turns.ask(9)
-    cheap = [turns.ask(1 + number % 2) for number in range(2 * MAX_PASSED)]
+    present = turns.request_turn(0)
+    costly = turns.request_turn(9)
+    cheap = [turns.request_turn(1 + number % 2) for number in range(2 * MAX_OVERTAKING)]
     served: list[int] = []
     while present is not costly:
-        turns.leave(present)
+        turns.end_turn(present)
         present = next(each for each in (costly, *cheap) if each.called.done() and each.called.result())
         served.append(present.cost)
-    assert served == [1] * MAX_PASSED + [9]
+    assert served == [1] * MAX_OVERTAKING + [9]
 
 
 @pytest.mark.parametrize("end", ["too large", "cut off", "bad", "failing"])

@@ -22,7 +22,7 @@ from webhooks.review import MAX_BODY
 MIB = 2**20
 SMALL = encode(review(stored(jobset())))
 CONNECTIONS = 50
-LARGE_AT_ONCE = BODY_LIMITS.large_at_once
+LARGE_AT_ONCE = BODY_LIMITS.max_large_reviews
 PER_CONNECTION = 2
 """MiB: what is read of a body before it has to have a place (256 KiB), and the buffers of TLS and of the sockets."""
 

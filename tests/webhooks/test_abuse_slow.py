@@ -82,7 +82,7 @@ async def test_stalled_senders_do_not_make_a_large_review_wait():
 async def test_who_stands_still_is_given_up_when_the_bytes_it_sent_are_paid_for():
     begun = now()
     assert await asyncio.gather(*Senders().stalled(1, 16 * PIECE)) == [408]
-    assert now() - begun == pytest.approx(BODY_LIMITS.grace + 16 * PIECE / BODY_LIMITS.min_rate)
+    assert now() - begun == pytest.approx(BODY_LIMITS.grace_seconds + 16 * PIECE / BODY_LIMITS.min_rate)
 
 
 async def test_who_sends_at_the_lowest_rate_is_answered_and_who_is_slower_is_not():
@@ -101,7 +101,7 @@ async def test_nobody_may_take_longer_than_the_whole_time_for_a_body():
 
 @pytest.mark.parametrize("sizes", [(7, 6), (6, 7)])
 async def test_of_too_many_bytes_the_largest_body_that_waits_is_dropped(sizes: tuple[int, int]):
-    senders = Senders(BodyLimits(held=14 * PIECE))
+    senders = Senders(BodyLimits(max_large_bytes=14 * PIECE))
     first, second = (
         [asyncio.create_task(senders.send(LARGE.ljust(2 * len(LARGE)), [0.0] * (n - 1) + [1.0]))] for n in sizes
     )
@@ -112,7 +112,7 @@ async def test_of_too_many_bytes_the_largest_body_that_waits_is_dropped(sizes: t
 
 
 async def test_of_bodies_of_one_size_the_one_that_waits_longest_for_its_sender_is_dropped():
-    senders = Senders(BodyLimits(held=14 * PIECE))
+    senders = Senders(BodyLimits(max_large_bytes=14 * PIECE))
     tasks = []
     for _ in range(2):
         tasks.append(asyncio.create_task(senders.send(LARGE.ljust(2 * len(LARGE)), [0.0] * 5 + [1.0])))
@@ -124,13 +124,13 @@ async def test_of_bodies_of_one_size_the_one_that_waits_longest_for_its_sender_i
 @pytest.mark.parametrize(
     ("bodies", "most"),
     [
-        pytest.param([GOOD.ljust(size) for size in (0, PIECE, BODY_LIMITS.large)], 0, id="small ones at once"),
+        pytest.param([GOOD.ljust(size) for size in (0, PIECE, BODY_LIMITS.large_bytes)], 0, id="small ones at once"),
         pytest.param([LARGE] * 5, 0.5, id="large ones soon"),
     ],
 )
 async def test_stalled_senders_that_hold_all_bytes_lock_nobody_out(bodies: list[bytes], most: float):
     senders = Senders()
-    stalled = senders.stalled(3 * BODY_LIMITS.held // MAX_BODY, 96 * PIECE)
+    stalled = senders.stalled(3 * BODY_LIMITS.max_large_bytes // MAX_BODY, 96 * PIECE)
     await asyncio.sleep(0.1)
     begun = now()
     assert [await senders.send(body) for body in bodies] == [200] * len(bodies)
@@ -139,7 +139,7 @@ async def test_stalled_senders_that_hold_all_bytes_lock_nobody_out(bodies: list[
 
 
 async def test_bytes_are_given_back_however_a_review_ends():
-    senders = Senders(BodyLimits(held=2 * len(LARGE)))
+    senders = Senders(BodyLimits(max_large_bytes=2 * len(LARGE)))
     for body in [LARGE, LARGE[:-1] + b"x", b" " * len(LARGE), b"{}" * MAX_BODY] * 3:
         await senders.send(body)
     for task in senders.stalled(3, 4 * PIECE):

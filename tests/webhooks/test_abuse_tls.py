@@ -22,7 +22,7 @@ from webhooks.router import create_app
 
 PAIR = material()
 SECRET = b"hunter2"
-MAX_HEAD = WEBHOOK_LIMITS.max_head
+MAX_HEAD = WEBHOOK_LIMITS.max_head_bytes
 POST = b"POST " + VALIDATE_PATH.encode() + b" HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
 WHOLE = POST + b"content-length: %d\r\n\r\n%s" % (len(GOOD), GOOD)
 CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"

@@ -19,14 +19,14 @@ def changed(draft: PatchDraft, before: Any) -> Any:
 def test_a_place_in_a_list_is_replaced(present: Any):
     before = {"items": [present, "y"]}
     draft = PatchDraft(before)
-    draft.put(Path(("items", 0)), "z")
+    draft.set_value(Path(("items", 0)), "z")
     assert changed(draft, before) == {"items": ["z", "y"]}
 
 
 def test_null_in_a_list_becomes_the_parent_of_what_is_set():
     before = {"items": [None, {}]}
     draft = PatchDraft(before)
-    draft.default(Path(("items", 0, "name")), "a")
+    draft.set_default(Path(("items", 0, "name")), "a")
     assert changed(draft, before) == {"items": [{"name": "a"}, {}]}
 
 
@@ -36,12 +36,12 @@ def test_null_in_a_list_becomes_the_parent_of_what_is_set():
 def test_an_empty_text_is_absent_where_the_path_ends(present: Any, after: Any):
     before = {"a": {"b": present}}
     draft = PatchDraft(before)
-    draft.default(Path(("a", "b")), "c", empty_is_absent=True)
+    draft.set_default(Path(("a", "b")), "c", empty_is_absent=True)
     assert changed(draft, before) == after
 
 
 def test_an_empty_text_is_no_parent():
     before = {"a": ""}
     draft = PatchDraft(before)
-    draft.default(Path(("a", "b")), "c", empty_is_absent=True)
+    draft.set_default(Path(("a", "b")), "c", empty_is_absent=True)
     assert changed(draft, before) == before

@@ -23,14 +23,14 @@ JUDGE = engine(FeatureGates()).schema
     ],
 )
 def test_a_misspelt_field_gets_the_name_that_was_meant(obj, meant):
-    respelt, found = JUDGE.respelt(obj)
+    respelt, found = JUDGE.with_right_names(obj)
     assert {error.path.parts[-1]: name for error, name in found} == meant
-    assert len(JUDGE.unknown(respelt)) == len(JUDGE.unknown(obj)) - (1 if meant else 0)
+    assert len(JUDGE.unknown_fields(respelt)) == len(JUDGE.unknown_fields(obj)) - (1 if meant else 0)
 
 
 def test_of_a_flood_only_the_first_are_looked_at():
     flood = [{f"imag{i}": "x", "imag": "y"} for i in range(10 * MAX_UNKNOWN)]
-    respelt, found = JUDGE.respelt(jobset(rjob(pod={"containers": flood})))
+    respelt, found = JUDGE.with_right_names(jobset(rjob(pod={"containers": flood})))
     assert 0 < len(found) <= MAX_UNKNOWN
     assert respelt["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][-1] == flood[-1]
 
@@ -38,5 +38,5 @@ def test_of_a_flood_only_the_first_are_looked_at():
 @pytest.mark.no_cover
 @given(mutated(changes=4))
 def test_what_is_spelled_right_stays(obj):
-    respelt, found = JUDGE.respelt(obj)
+    respelt, found = JUDGE.with_right_names(obj)
     assert found or respelt == obj

@@ -69,7 +69,7 @@ class Played:
         else:
             self.counted.append((policy.name, rule, action))
 
-    def used(self, namespace: str, name: str, uid: str) -> None:
+    def record_exception_use(self, namespace: str, name: str, uid: str) -> None:
         self.uses.append((namespace, name, uid))
 
     async def answer(

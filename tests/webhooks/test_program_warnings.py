@@ -274,6 +274,6 @@ def test_reading_texts_costs_a_step_for_each_byte():
     def steps(length: int) -> float:
         work = Work(10**9)
         ENGINE.create(one(container("train", "x" * length)), work=work)
-        return 10**9 - work.left
+        return 10**9 - work.steps_left
 
     assert steps(200_000) - steps(100_000) >= 100_000 * len(TEXTS)

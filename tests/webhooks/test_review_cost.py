@@ -20,10 +20,10 @@ from webhooks.jobset import policies
 from webhooks.jobset.answers import answer
 from webhooks.jobset.engine import Findings
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
-from webhooks.offload import Costly, Turns, costly
+from webhooks.offload import CostlyReview, Turns, costly_review
 from webhooks.review import MAX_BODY, MAX_FIELDS, AdmissionResponse, decode_review
 from webhooks.router import create_app
-from webhooks.work import STEPS, TooMuchWorkError, Work
+from webhooks.work import MAX_STEPS, TooMuchWorkError, Work
 
 MANY_ITEMS = [{}] * 300_000
 TOO_MANY = {
@@ -163,18 +163,18 @@ async def test_faults_that_the_api_server_finds_are_no_exception(compared: list[
     assert 0 < len(compared) <= MAX_SHOWN_ERRORS * MAX_CANDIDATES
 
 
-def taken(body: bytes, path: str, given: int = STEPS) -> tuple[AdmissionResponse | None, float]:
+def taken(body: bytes, path: str, given: int = MAX_STEPS) -> tuple[AdmissionResponse | None, float]:
     """The answer, None where there were too few steps, and the steps that were taken."""
-    review = Costly(Turns(), 1)
-    token = costly.set(review)
+    review = CostlyReview(Turns(), 1)
+    token = costly_review.set(review)
     try:
         response = HANDLERS[path](decode_review(body).request)
     except TooMuchWorkError:
-        return None, given - review.work.left
+        return None, given - review.work.steps_left
     finally:
-        costly.reset(token)
+        costly_review.reset(token)
     assert isinstance(response, AdmissionResponse)
-    return response, given - review.work.left
+    return response, given - review.work.steps_left
 
 
 @pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH])
@@ -183,7 +183,7 @@ def test_a_list_with_too_many_items_is_looked_at_up_to_its_limit(case: str, path
     response, steps = taken(encode(review(TOO_MANY[case])), path)
     assert response is not None
     assert "those after the first" in response.status["message"]
-    assert steps < STEPS / 100
+    assert steps < MAX_STEPS / 100
 
 
 def test_a_list_that_is_stored_with_too_many_items_stays_as_it_is():
@@ -198,8 +198,8 @@ def test_a_list_that_is_stored_with_too_many_items_stays_as_it_is():
 
 @pytest.mark.parametrize("case", UNBOUNDED)
 def test_defaults_end_with_the_steps(case: str, monkeypatch: pytest.MonkeyPatch):
-    few = STEPS // 10
-    monkeypatch.setattr(offload, "STEPS", few)
+    few = MAX_STEPS // 10
+    monkeypatch.setattr(offload, "MAX_STEPS", few)
     response, steps = taken(encode(review(UNBOUNDED[case])), MUTATE_PATH, few)
     assert response is None
     assert steps < few * 1.1
@@ -215,12 +215,12 @@ def test_the_largest_set_that_can_be_stored_takes_half_of_the_steps(path: str, o
     response, steps = taken(encode(review(js) if operation == "CREATE" else review(changed, old)), path)
     assert response is not None
     assert response.allowed
-    assert steps < STEPS / 2
+    assert steps < MAX_STEPS / 2
 
 
 @pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH])
 async def test_what_takes_too_much_work_is_refused_and_its_author_told_so(path: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(offload, "STEPS", 1000)
+    monkeypatch.setattr(offload, "MAX_STEPS", 1000)
     response = await ask(review(stored(jobset(*(rjob(f"r{i}") for i in range(50))))), path)
     assert (response["allowed"], response["status"]["code"]) == (False, 413)
     assert "was not checked to its end" in response["status"]["message"]

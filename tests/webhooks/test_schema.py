@@ -265,7 +265,7 @@ def laced(draw):
 def check_all(obj):
     repaired = JUDGE.repair(obj, JUDGE.faults(obj))
     assert [fault for fault in JUDGE.faults(repaired) if fault.type not in STAYS] == []
-    JUDGE.unknown(obj)
+    JUDGE.unknown_fields(obj)
 
 
 @pytest.mark.no_cover
@@ -321,7 +321,7 @@ FLOODS = {
 def test_a_flood_is_answered_within_bounds(case):
     started = time.process_time()
     faults = JUDGE.faults(FLOODS[case])
-    unknown = JUDGE.unknown(FLOODS[case])
+    unknown = JUDGE.unknown_fields(FLOODS[case])
     repaired = JUDGE.repair(FLOODS[case], faults)
     # No benchmark: what is quadratic would take minutes.
     assert time.process_time() - started < 10
@@ -369,7 +369,7 @@ UNKNOWN = {
 @pytest.mark.parametrize("case", UNKNOWN)
 def test_for_an_unknown_field_a_known_one_is_suggested(case):
     obj, path, fix = UNKNOWN[case]
-    (finding,) = JUDGE.unknown(obj)
+    (finding,) = JUDGE.unknown_fields(obj)
     field = path.rpartition(".")[2]
     assert str(finding) == f'{path}: unknown field "{field}"; {fix}'
     assert finding.layer is Layer.SCHEMA

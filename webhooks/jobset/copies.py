@@ -33,7 +33,7 @@ def restore_own_fields(draft: PatchDraft) -> None:
     values = _sent_values(draft.object) or {}
     for name, path, value in copied_locations(draft.object.get("spec"), draft.work) if values else ():
         if value is None and values.get(name) is not None:
-            draft.put(path, values[name])
+            draft.set_value(path, values[name])
 
 
 def write_own_fields(draft: PatchDraft, *, is_new: bool) -> None:
@@ -52,7 +52,7 @@ def write_own_fields(draft: PatchDraft, *, is_new: bool) -> None:
         values = own_values(obj.get("spec"), draft.work)
         text = _encoder.encode(values).decode() if values else ""
     if text and len(text.encode()) <= MAX_BYTES:
-        draft.put(ANNOTATION, text)
+        draft.set_value(ANNOTATION, text)
     elif dig(obj, *ANNOTATION.parts) is not None:
         draft.remove(ANNOTATION)
 

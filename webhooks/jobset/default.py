@@ -60,12 +60,12 @@ def with_defaults(new: JSON, old: JSON | None = None, work: Work | None = None) 
     if old is None and is_copy(new):
         restore_own_fields(draft)
     for path, value in _defaults(draft.object.get("spec"), None if old is None else old.get("spec") or {}):
-        draft.default(path, value, empty_is_absent=bool(value) and path.parts[-1] in _EMPTY_TEXT_IS_ABSENT)
+        draft.set_default(path, value, empty_is_absent=bool(value) and path.parts[-1] in _EMPTY_TEXT_IS_ABSENT)
     if old is not None:
         for path in islice(_nulls(draft.object.get("spec"), draft.work), MAX_NULLS):
             draft.remove(path)
     for path, template in _spare_templates(draft.object, old):
-        draft.put(path, template)
+        draft.set_value(path, template)
     write_own_fields(draft, is_new=old is None)
     return draft.object, draft.operations
 

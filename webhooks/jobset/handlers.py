@@ -26,8 +26,8 @@ from webhooks.review import (
     Handler,
     HandlerAnswer,
     answer_of,
-    nothing_to_check,
-    outside_namespace,
+    answer_without_object,
+    namespace_refusal,
     request_refusal,
 )
 
@@ -56,14 +56,14 @@ class _Admission:
         """Set defaults; refuse objects that the schema would refuse (docs/reference/defaulting.md)."""
         if answer_at_once := _answer_without_check(request):
             return answer_at_once
-        draft, old = PatchDraft(request.object or {}, work()), request.stored
+        draft, old = PatchDraft(request.object or {}, work()), request.stored_object
         forgotten: tuple[str, ...] = ()
         if old is not None:
             forgotten = warning_texts(put_back(draft, old, request.field_manager))
         obj, defaults = with_defaults(draft.object, old, draft.work)
         operations = [*draft.operations, *defaults]
         policies = self.policies
-        if policies is not None and request.stored is None and policies.have_defaults:
+        if policies is not None and request.stored_object is None and policies.have_defaults:
             return self._mutation_with_policies(policies.fill, request, obj, operations, forgotten)
         if policies is not None and policies.may_keep(request):
             return self._mutation_with_policies(policies.keep, request, obj, operations, forgotten)
@@ -81,7 +81,7 @@ class _Admission:
         filled = await fill(request, obj)
         draft = PatchDraft(filled.object, work())
         if filled.operations:
-            write_own_fields(draft, is_new=request.stored is None)
+            write_own_fields(draft, is_new=request.stored_object is None)
         operations = [*operations, *filled.operations, *draft.operations]
         response = await compute(self._mutation, request, draft.object, operations, forgotten)
         return filled.answer(await answer_of(response))
@@ -90,7 +90,7 @@ class _Admission:
         self, request: AdmissionRequest, obj: JSON, operations: list[JSON], forgotten: tuple[str, ...]
     ) -> HandlerAnswer:
         """A refusal if the schema would refuse `obj`; else the patch, and the warnings about restored fields."""
-        old = request.stored
+        old = request.stored_object
         if self.engine.may_hide(obj, old, work()):
             findings = self._check(obj, old)
             if findings.hides_other_faults:
@@ -101,7 +101,7 @@ class _Admission:
         """Refuse a JobSet that breaks a rule, with all faults in one answer (docs/reference/validation.md)."""
         if answer_at_once := _answer_without_check(request):
             return answer_at_once
-        old = request.stored
+        old = request.stored_object
         findings = self._check(request.object or {}, old)
         if request.is_by_controller:
             findings = findings.without_warnings(REPLACE)  # this warning has commands for people
@@ -115,7 +115,7 @@ class _Admission:
 
     def _answer(self, request: AdmissionRequest, findings: Findings, obj: JSON) -> HandlerAnswer:
         cluster, policies = self.cluster, self.policies
-        if cluster is not None and not cluster.has_questions(findings.object, request.stored):
+        if cluster is not None and not cluster.may_send_requests(findings.object, request.stored_object):
             cluster = None
         if policies is not None and not policies.concern(request):
             policies = None
@@ -142,7 +142,7 @@ class _Admission:
     async def _cluster_findings(
         self, cluster: ClusterChecks, request: AdmissionRequest, findings: Findings
     ) -> list[FieldError]:
-        old, new, gates = request.stored, findings.object, self.engine.gates
+        old, new, gates = request.stored_object, findings.object, self.engine.gates
         if old is None:
             return await cluster.create(new, findings.errors, gates, namespace=request.namespace)
         return await cluster.update(
@@ -151,8 +151,8 @@ class _Admission:
 
 
 def _answer_without_check(request: AdmissionRequest) -> AdmissionResponse | None:
-    if answer_at_once := nothing_to_check(request):
+    if answer_at_once := answer_without_object(request):
         return answer_at_once
     if request.operation == "UPDATE" and request.old_object is None:
         return request_refusal(400, "BadRequest", "request.oldObject is missing from a review of UPDATE")
-    return outside_namespace(request)
+    return namespace_refusal(request)

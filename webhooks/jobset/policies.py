@@ -249,9 +249,9 @@ class PolicyChecks:
 
     def may_keep(self, request: AdmissionRequest) -> bool:
         """Whether an update may lack a default that has to be kept. Updates by controllers of queues never do."""
-        if request.stored is None or not self.have_defaults or request.user_info.username in self._trusted:
+        if request.stored_object is None or not self.have_defaults or request.user_info.username in self._trusted:
             return False
-        return bool(recorded_defaults(request.stored) or recorded_defaults(request.object))
+        return bool(recorded_defaults(request.stored_object) or recorded_defaults(request.object))
 
     async def keep(self, request: AdmissionRequest, obj: JSON) -> FilledJobSet:
         """A changed JobSet with those of its earlier defaults that the policies in force would still set."""
@@ -260,7 +260,7 @@ class PolicyChecks:
         except (KubeError, TimeoutError) as error:
             log.warning("defaults of policies are not kept: the namespace cannot be read: %s", error)
             return FilledJobSet(obj)
-        return await compute(self._keep_defaults, self.source.in_force, namespace, obj, request.stored or {})
+        return await compute(self._keep_defaults, self.source.in_force, namespace, obj, request.stored_object or {})
 
     def _keep_defaults(
         self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON, old: JSON
@@ -285,7 +285,7 @@ class PolicyChecks:
 
     def concern(self, request: AdmissionRequest) -> bool:
         """Whether policies may have to judge the JobSet: a fast check, of which only False is certain."""
-        old, new = request.stored, request.object
+        old, new = request.stored_object, request.object
         if not self.source.in_force or old is None:
             return bool(self.source.in_force)
         if request.user_info.username in self._trusted or dig(new, "metadata", "deletionTimestamp") is not None:
@@ -303,12 +303,12 @@ class PolicyChecks:
         else:
             exceptions = self.source.exceptions(request.namespace)
             judgement = await compute(
-                self._judgement, policies, namespace, findings.object, request.stored, exceptions, self._clock()
+                self._judgement, policies, namespace, findings.object, request.stored_object, exceptions, self._clock()
             )
         judgement.count(self._metrics)
         if not request.dry_run:
             for name, uid in sorted({(each.exception, each.uid) for each in judgement.excepted}):
-                self._metrics.used(request.namespace, name, uid)
+                self._metrics.record_exception_use(request.namespace, name, uid)
         return judgement
 
     def _judgement(

@@ -45,7 +45,7 @@ def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Defau
             if default.parts == ("tolerations",):
                 draft.append(path, default.value)
             else:
-                draft.default(path, default.value, empty_is_absent=default.parts == ("priorityClassName",))
+                draft.set_default(path, default.value, empty_is_absent=default.parts == ("priorityClassName",))
         was_set_by_api_server = policy.spec.is_enforced_by_api_server and default.name in recorded.get(
             policy.metadata.name, ()
         )
@@ -60,7 +60,7 @@ def _write_annotation(draft: PatchDraft, record: Record) -> None:
     if not isinstance(dig(draft.object, "metadata", "annotations") or {}, dict):
         return
     if record:
-        draft.put(_ANNOTATION, msgspec.json.encode(record).decode())
+        draft.set_value(_ANNOTATION, msgspec.json.encode(record).decode())
     elif dig(draft.object, *_ANNOTATION.parts) is not None:
         draft.remove(_ANNOTATION)
 
@@ -120,11 +120,11 @@ def keep_defaults(draft: PatchDraft, old: JSON, defaults: Iterable[tuple[JobSetP
                     _keep_in_template(draft, _RJOBS.at(i, *POD), stored.get(rjob["name"]), default)
         elif dig(old, *default.parts) == default.value:
             operation_count = len(draft.operations)
-            draft.default(path := Path(default.parts), default.value)
+            draft.set_default(path := Path(default.parts), default.value)
             if has_annotation and len(draft.operations) > operation_count:
                 put_back.append((path, policy, default))
     if recorded and not has_annotation:
-        draft.default(_ANNOTATION, dig(old, *_ANNOTATION.parts))
+        draft.set_default(_ANNOTATION, dig(old, *_ANNOTATION.parts))
     return put_back
 
 
@@ -142,7 +142,7 @@ def _keep_in_template(draft: PatchDraft, path: Path, stored: Any, default: Defau
     if default.parts != ("tolerations",):
         if dig(stored, *default.parts) == default.value:
             empty_is_absent = default.parts == ("priorityClassName",)
-            draft.default(path.at(*default.parts), default.value, empty_is_absent=empty_is_absent)
+            draft.set_default(path.at(*default.parts), default.value, empty_is_absent=empty_is_absent)
         return
     has_own = _tolerates(dig(draft.object, *path.parts), default.value["key"])
     if default.value in items(stored, "tolerations") and not has_own:

@@ -15,7 +15,7 @@ from webhooks.offload import compute
 from webhooks.pod.mutate import mutations
 from webhooks.pod.subject import Pod, UnreadablePodError, read
 from webhooks.pod.validate import is_stranded, refusal, why_impossible
-from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, outside_namespace, request_refusal
+from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, namespace_refusal, request_refusal
 
 MUTATE_PATH = "/mutate--v1-pod"
 VALIDATE_PATH = "/validate--v1-pod"
@@ -93,7 +93,7 @@ async def _pod_or_answer(request: AdmissionRequest) -> Pod | AdmissionResponse:
         return AdmissionResponse()
     if request.object is None:
         return request_refusal(400, "BadRequest", "request.object is missing from a review of CREATE")
-    if outside := outside_namespace(request):
+    if outside := namespace_refusal(request):
         return outside
     try:
         pod = await compute(read, request.object)

@@ -37,7 +37,7 @@ def mutations(
         return []
     draft = PatchDraft(pod)
     if subject.spec.priority is not None:
-        draft.put(_LABELS.at(keys.PRIORITY), priority_label(subject.spec.priority))
+        draft.set_value(_LABELS.at(keys.PRIORITY), priority_label(subject.spec.priority))
     if is_promised:
         draft.append(_GATES, {"name": keys.SPARE_GATE})
     if subject.topology is not None:
@@ -60,9 +60,9 @@ def _lead(draft: PatchDraft, pod: Pod, topology: str, form: TermForm) -> None:
 def _follow(draft: PatchDraft, pod: Pod, topology: str, domain: Domain | NoDomain | None) -> None:
     is_gated = pod.is_gated
     if isinstance(domain, Domain):
-        draft.put(SPEC.at("nodeSelector", topology), domain.value)
+        draft.set_value(SPEC.at("nodeSelector", topology), domain.value)
     elif not pod.spec.node_name:  # the API refuses gates of a bound pod
         draft.append(_GATES, {"name": keys.PLACEMENT_GATE})
         is_gated = True
     if is_gated:
-        draft.put(_LABELS.at(keys.AWAITS_LEADER), "true")
+        draft.set_value(_LABELS.at(keys.AWAITS_LEADER), "true")

@@ -26,7 +26,7 @@ from policy.types import JobSetPolicy, read_policy
 from webhooks.jobset.answers import verdict
 from webhooks.jobset.policies import Clock
 from webhooks.jobset.schema.schema import Schema
-from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, nothing_to_check, request_refusal
+from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, answer_without_object, request_refusal
 
 POLICY_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicy"
 EXCEPTION_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicyexception"
@@ -78,7 +78,7 @@ def _validate(
     schema: Schema, source: PolicySource, gates: FeatureGates, request: AdmissionRequest
 ) -> AdmissionResponse:
     """Refuse a policy with faults; warn of likely unintended effects."""
-    if answer_at_once := nothing_to_check(request):
+    if answer_at_once := answer_without_object(request):
         return answer_at_once
     errors, policy = faults_of(schema, request.object or {})
     if errors:
@@ -97,9 +97,9 @@ async def _validate_exception(
     schema: Schema, source: PolicySource, clock: Clock, request: AdmissionRequest
 ) -> AdmissionResponse:
     """Refuse an exception that has faults or that its policy does not allow, unless its spec is unchanged."""
-    if answer_at_once := nothing_to_check(request):
+    if answer_at_once := answer_without_object(request):
         return answer_at_once
-    if request.stored is not None and dig(request.stored, "spec") == dig(request.object, "spec"):
+    if request.stored_object is not None and dig(request.stored_object, "spec") == dig(request.object, "spec"):
         return AdmissionResponse()
     obj = without_nulls(request.object)
     if schema_faults := schema.faults(obj):

@@ -27,5 +27,5 @@ class Policies:
     def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
         """Nothing is violated."""
 
-    def used(self, namespace: str, name: str, uid: str) -> None:
+    def record_exception_use(self, namespace: str, name: str, uid: str) -> None:
         """Nothing is excepted."""

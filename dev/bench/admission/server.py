@@ -21,7 +21,7 @@ from app.engine import engine
 from app.manager.process import loop_factory
 from app.metrics import Metrics
 from certs.material import Material, Renewal
-from certs.pki import Fresh, renew
+from certs.pki import ImpureInputs, renew
 from certs.tls import install, server_context
 from dev.bench.admission.policies import Policies
 from httpserver.address import bind
@@ -52,8 +52,8 @@ class Counts:
 def certificate() -> Material:
     """A CA and a serving certificate for this machine, as the manager makes them."""
     now = datetime.now(UTC).replace(microsecond=0)
-    fresh = Fresh(now, lambda: ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number)
-    return renew(Material(), Renewal.ALL, ("127.0.0.1",), fresh)
+    inputs = ImpureInputs(now, lambda: ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number)
+    return renew(Material(), Renewal.ALL, ("127.0.0.1",), inputs)
 
 
 async def serve(material: Material, policies: int) -> None:

@@ -13,11 +13,11 @@ from kube.model.field import MAX_SHOWN_ERRORS
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS
 from webhooks.jobset.cluster.dry_run import OWNERLESS_SECONDS
 from webhooks.jobset.cluster.gangs import CACHE_SECONDS
-from webhooks.jobset.cluster.memory import SECONDS as ANSWERED_SECONDS
-from webhooks.jobset.cluster.needs import SECONDS_OF_FOUND, SECONDS_OF_MISSING
-from webhooks.jobset.cluster.nodes import KEPT_FOR as NODES_KEPT_FOR
+from webhooks.jobset.cluster.memory import ANSWER_SECONDS as ANSWERED_SECONDS
+from webhooks.jobset.cluster.needs import SECONDS_IF_EXISTING, SECONDS_IF_MISSING
+from webhooks.jobset.cluster.nodes import CACHE_SECONDS as NODES_KEPT_FOR
 from webhooks.jobset.cluster.nodes import MAX_PAGES
-from webhooks.jobset.cluster.questions import PER_REVIEW, REVIEWS, TURN_TIMEOUT
+from webhooks.jobset.cluster.questions import MAX_ASKING_REVIEWS, MAX_REQUESTS, SLOT_TIMEOUT
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,11 +56,11 @@ def test_the_page_of_errors_says_the_limits_that_are_in_force():
         f"After {MAX_SHOWN_ERRORS} faults",
         f"at most {MAX_WARNINGS} warnings of at most {MAX_WARNING} characters",
         f"serves, at most once in {CACHE_SECONDS:g} s",
-        f"at most once in {SECONDS_OF_FOUND:g} s, or once in {SECONDS_OF_MISSING:g} s while it is missing",
+        f"at most once in {SECONDS_IF_EXISTING:g} s, or once in {SECONDS_IF_MISSING:g} s while it is missing",
         f"at most once in {NODES_KEPT_FOR:g} s, with at most {MAX_PAGES} requests for {PAGE} nodes each",
-        f"At most {PER_REVIEW} requests are sent about one JobSet",
-        f"about {REVIEWS} JobSets at once",
-        f"has to wait for more than {TURN_TIMEOUT:g} s",
+        f"At most {MAX_REQUESTS} requests are sent about one JobSet",
+        f"about {MAX_ASKING_REVIEWS} JobSets at once",
+        f"has to wait for more than {SLOT_TIMEOUT:g} s",
         f"are not sent again for {ANSWERED_SECONDS:g} s",
         f"for {OWNERLESS_SECONDS:g} s all dry runs of new sets",
     ):

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from certs.manager import service_hosts
-from certs.material import Material, data_of
+from certs.material import Material, secret_data
 from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
 from tests.support.bad_certificates import chain, curve, on_unknown_curve
@@ -42,7 +42,7 @@ def secret(server: Cluster) -> JSON:
 
 @pytest.mark.parametrize("bad", WORST.values(), ids=WORST.keys())
 def test_admission_survives_the_worst_certificates(server: Cluster, ns: str, bad: Material):
-    spoilt = {"data": data_of(bad)}
+    spoilt = {"data": secret_data(bad)}
     status, answer = request(server, "PATCH", SECRET_PATH, spoilt, MERGE)
     assert status == 200, answer
     wait_for(lambda: secret(server)["ca.crt"] != spoilt["data"]["ca.crt"], what="the CA to be renewed")

@@ -75,12 +75,12 @@ async def test_names_in_pods_and_claims_are_reported_until_they_exist(server, ma
 async def test_config_maps_and_secrets_are_reported_where_that_is_switched_on(server, manager, ns):
     env = [{"configMapRef": {"name": "app"}}, {"secretRef": {"name": "token"}}]
     js = jobset(rjob(pod=pod(container(envFrom=env))), namespace=ns)
-    assert await ask_about(manager, js, looks_up=(CONFIG_MAPS,)) == [], "without the right nothing is said"
+    assert await ask_about(manager, js, looked_up_kinds=(CONFIG_MAPS,)) == [], "without the right nothing is said"
     with granted(server, "config-maps", "secrets"):
         assert await ask_about(manager, js) == [], "nor with the rights alone"
         place = f"{POD}.containers[0].envFrom"
         assert {
-            str(each.path): each.detail for each in await ask_about(manager, js, looks_up=(CONFIG_MAPS, SECRETS))
+            str(each.path): each.detail for each in await ask_about(manager, js, looked_up_kinds=(CONFIG_MAPS, SECRETS))
         } == {
             f"{place}[0].configMapRef.name": "no ConfigMap app: pods wait for it",
             f"{place}[1].secretRef.name": "no Secret token: pods wait for it",
@@ -88,7 +88,7 @@ async def test_config_maps_and_secrets_are_reported_where_that_is_switched_on(se
         async with administrator(server) as client:
             await client.create(CONFIG_MAPS, {"metadata": {"name": "app"}}, namespace=ns)
             await client.create(SECRETS, {"metadata": {"name": "token"}, "data": {"key": "djE="}}, namespace=ns)
-        assert await ask_about(manager, js, looks_up=(CONFIG_MAPS, SECRETS)) == []
+        assert await ask_about(manager, js, looked_up_kinds=(CONFIG_MAPS, SECRETS)) == []
         async with connected(manager) as (client, _):
             sent = await client.get(SECRETS, "token", namespace=ns, accept=METADATA)
         assert sorted(sent) == ["apiVersion", "kind", "metadata"]

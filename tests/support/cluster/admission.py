@@ -10,7 +10,7 @@ from pathlib import Path
 from api.features import FeatureGates
 from app.engine import engine
 from certs.manager import CertManager, CertOptions, service_hosts
-from certs.source import Live
+from certs.source import LiveContext
 from certs.tls import server_context
 from dev import local
 from dev.cluster.assets import Sources
@@ -63,7 +63,7 @@ def admission(cluster: Cluster, gates: FeatureGates) -> Iterator[CertManager]:
         context = server_context()
         hosts = service_hosts("jobset-webhook-service", NAMESPACE, "127.0.0.1")
         client = Client(transport)
-        certs = CertManager(client, Live(context), CertOptions(NAMESPACE, SECRET, hosts, settle=1))
+        certs = CertManager(client, LiveContext(context), CertOptions(NAMESPACE, SECRET, hosts, settle_seconds=1))
         handlers = jobset_handlers(engine(gates), ClusterChecks(client, budget=8.0))
         server = Server(create_app(handlers), listener, context)
         try:

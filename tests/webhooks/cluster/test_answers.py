@@ -19,7 +19,7 @@ from tests.support.model.scripted_server import (
     warnings,
 )
 from tests.support.objects.jobsets import jobset, rjob
-from webhooks.jobset.cluster.verdict import MAX_WHY, describe_error
+from webhooks.jobset.cluster.verdict import MAX_REASON_LENGTH, describe_error
 
 pytestmark = pytest.mark.looptime
 
@@ -149,4 +149,4 @@ def test_a_missing_right_is_named_whole_however_long_the_user(user):
     told = describe_error(ApiError(403, Status(message=text)), 1.0)
     assert told.startswith("User ")
     assert told.endswith('" cannot create jobs.batch')
-    assert len(told) <= MAX_WHY
+    assert len(told) <= MAX_REASON_LENGTH

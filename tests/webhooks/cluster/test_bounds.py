@@ -23,7 +23,7 @@ from tests.support.model.scripted_server import (
 )
 from tests.support.objects.jobsets import jobset, rjob, stored
 from webhooks.jobset.cluster.checks import ClusterChecks
-from webhooks.jobset.cluster.questions import AT_ONCE, PER_REVIEW, REVIEWS, TURN_TIMEOUT
+from webhooks.jobset.cluster.questions import MAX_ASKING_REVIEWS, MAX_REQUESTS, MAX_REQUESTS_IN_FLIGHT, SLOT_TIMEOUT
 
 pytestmark = pytest.mark.looptime
 
@@ -52,10 +52,10 @@ class TestBounds:
     async def test_one_jobset_has_few_questions_in_flight_and_a_limited_number_in_all(self):
         script = Script(seconds=0.01)
         found = await create(script, jobset(*(rjob(f"r{i}", parallelism=i) for i in range(99))))
-        assert script.most_in_flight == AT_ONCE
-        assert len(script.requests) == PER_REVIEW
+        assert script.most_in_flight == MAX_REQUESTS_IN_FLIGHT
+        assert len(script.requests) == MAX_REQUESTS
         [warning] = warnings(found)
-        assert f"not checked against the cluster: {100 - PER_REVIEW} of 100 objects;" in warning
+        assert f"not checked against the cluster: {100 - MAX_REQUESTS} of 100 objects;" in warning
 
     async def test_the_worst_review_asks_a_bounded_number_of_questions(self):
         """Each of its children is in doubt, and asked about again and again."""
@@ -81,7 +81,7 @@ class TestBounds:
         templates = [{"metadata": {"name": f"data{i}"}, "spec": DATA} for i in range(40)]
         js = jobset(*rjobs, volumeClaimPolicies=[{"templates": templates}])
         found = await create(script, js)
-        assert len(script.requests) == PER_REVIEW
+        assert len(script.requests) == MAX_REQUESTS
         assert {"get persistentvolumeclaims", "create jobs", "create services"} <= set(script.asked())
         assert [error.rule.id for error in found if error.rule].count("dry-run-incomplete") == 1
 
@@ -96,32 +96,32 @@ class TestBounds:
         script = Script(seconds=2.5)
         all_checks = checks(script)
         rjobs = [rjob(f"r{i}", parallelism=i) for i in range(20)]
-        different = [stored(jobset(*rjobs, ttlSecondsAfterFinished=n)) for n in range(10 * REVIEWS)]
+        different = [stored(jobset(*rjobs, ttlSecondsAfterFinished=n)) for n in range(10 * MAX_ASKING_REVIEWS)]
         begun = asyncio.get_running_loop().time()
         tasks = [asyncio.create_task(all_checks.create(js, (), GATES, namespace="default")) for js in different]
-        await asyncio.sleep(TURN_TIMEOUT + 0.1)
+        await asyncio.sleep(SLOT_TIMEOUT + 0.1)
         answered = [task.result() for task in tasks if task.done()]
-        assert len(answered) == 9 * REVIEWS
+        assert len(answered) == 9 * MAX_ASKING_REVIEWS
         words = "not checked against the cluster: other JobSets are being checked; events report faults"
         assert [warnings(found) for found in answered] == [[f"spec.replicatedJobs: {words}"]] * len(answered)
         await asyncio.gather(*tasks)
-        assert len(script.requests) <= REVIEWS * PER_REVIEW
+        assert len(script.requests) <= MAX_ASKING_REVIEWS * MAX_REQUESTS
         assert asyncio.get_running_loop().time() - begun == pytest.approx(3.0, abs=0.1)
 
     async def test_a_review_gives_its_part_of_the_budget_back(self):
         script = Script(seconds=0.01)
         all_checks = checks(script)
-        different = [stored(jobset(rjob("a"), ttlSecondsAfterFinished=n)) for n in range(10 * REVIEWS)]
+        different = [stored(jobset(rjob("a"), ttlSecondsAfterFinished=n)) for n in range(10 * MAX_ASKING_REVIEWS)]
         tasks = [all_checks.create(js, (), GATES, namespace="default") for js in different]
         assert await asyncio.gather(*tasks) == [[]] * len(different)
-        assert script.most_in_flight <= REVIEWS * AT_ONCE
+        assert script.most_in_flight <= MAX_ASKING_REVIEWS * MAX_REQUESTS_IN_FLIGHT
 
     async def test_a_review_that_asks_nothing_needs_no_part_of_the_budget(self):
         script = Script()
         all_checks = checks(script)
         await all_checks.create(stored(jobset()), (), GATES, namespace="default")
         script.seconds = 2.0
-        different = [stored(jobset(rjob("a"), ttlSecondsAfterFinished=n)) for n in range(REVIEWS)]
+        different = [stored(jobset(rjob("a"), ttlSecondsAfterFinished=n)) for n in range(MAX_ASKING_REVIEWS)]
         tasks = [asyncio.create_task(all_checks.create(js, (), GATES, namespace="default")) for js in different]
         await asyncio.sleep(0.1)
         assert await all_checks.create(stored(jobset(name="alike")), (), GATES, namespace="default") == []
@@ -134,7 +134,7 @@ class TestBounds:
         begun = asyncio.get_running_loop().time()
         answers = await asyncio.gather(*(checks.create(js, (), GATES, namespace="default") for js in different))
         assert asyncio.get_running_loop().time() - begun == pytest.approx(2.0, abs=0.1)
-        assert sum(not found for found in answers) == REVIEWS
+        assert sum(not found for found in answers) == MAX_ASKING_REVIEWS
         assert {error.rule.id for found in answers for error in found if error.rule} == {"dry-run-incomplete"}
 
     @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def gpus(name: str, replicas: int, amount: int = 8, **more: Any) -> JSON:
 
 async def told(js: JSON, *values: str) -> list[str]:
     """The warnings about it, as texts, in a cluster with these racks."""
-    return await said(Cluster(racks(*values)), js, own_rights=True)
+    return await said(Cluster(racks(*values)), js, has_author_rights=True)
 
 
 async def test_more_than_all_nodes_offer():
@@ -69,7 +69,9 @@ async def test_exclusive_jobs_of_different_priorities_may_share_a_domain():
 
 async def test_of_very_many_labels_not_all_are_counted():
     many = {f"x{number}": "y" for number in range(MAX_LABELS)}
-    found = await said(Cluster([*racks("r1", **many), *racks("r2")]), jobset(exclusive(replicas=3)), own_rights=True)
+    found = await said(
+        Cluster([*racks("r1", **many), *racks("r2")]), jobset(exclusive(replicas=3)), has_author_rights=True
+    )
     assert len(found) == 1, "rack is among the first"
     first = [{**node(), "metadata": {"labels": many}}, *racks("r2")]
-    assert await said(Cluster(first), jobset(exclusive(replicas=3)), own_rights=True) == []
+    assert await said(Cluster(first), jobset(exclusive(replicas=3)), has_author_rights=True) == []

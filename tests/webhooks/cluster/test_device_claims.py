@@ -24,7 +24,9 @@ async def devices(answer: Response, **options: bool) -> list[str]:
 async def test_claims_of_devices_are_looked_up_for_their_author_alone():
     gone = status(404, "NotFound", "not found", name="x")
     missing = ["resource-claim-missing", "resource-claim-template-missing"]
-    assert await devices(gone, own_rights=True) == missing
-    assert await devices(Response(200, {}, b'{"metadata": {"name": "x"}}'), own_rights=True) == []
-    assert await devices(status(404, "NotFound", "no such resource"), own_rights=True) == [], "it serves no such kind"
+    assert await devices(gone, has_author_rights=True) == missing
+    assert await devices(Response(200, {}, b'{"metadata": {"name": "x"}}'), has_author_rights=True) == []
+    assert await devices(status(404, "NotFound", "no such resource"), has_author_rights=True) == [], (
+        "it serves no such kind"
+    )
     assert await devices(gone) == []

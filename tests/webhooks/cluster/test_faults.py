@@ -85,7 +85,7 @@ def test_faults_of_compiled_rules_are_placed_at_each_policy_that_shares_them(own
     policies = [{"containerName": "a"}, {"containerName": "b"}, {"containerName": "a"}, None]
     raw = stored(jobset(*(rjob(f"r{i}", job=job, exitCodePolicy=policy) for i, policy in enumerate(policies))))
     jobs = child_jobs(raw, subject(raw, GATES).js, GATES, range(4))
-    assert [child.alike for child in jobs] == [(0, 2), (1,), (3,)]
+    assert [child.equal_indices for child in jobs] == [(0, 2), (1,), (3,)]
     found = job_faults(jobs[0], [Cause(field=field, message="Invalid value: bad", reason="FieldValueInvalid")])
     assert [str(error.path) for error in found] == [place.format(0), place.format(2)]
     [plain] = job_faults(jobs[2], [Cause(field="spec.podFailurePolicy", message="bad", reason="FieldValueInvalid")])

@@ -86,7 +86,7 @@ class TestSetsOfOneShape:
         script = Script()
         asking = checks(script)
         await asking.create(stored(jobset()), (), GATES, namespace="default")
-        await asyncio.sleep(cluster_memory.SECONDS - 1)
+        await asyncio.sleep(cluster_memory.ANSWER_SECONDS - 1)
         await asking.create(stored(jobset()), (), GATES, namespace="default")
         await asyncio.sleep(2)
         await asking.create(stored(jobset()), (), GATES, namespace="default")

@@ -17,8 +17,8 @@ from tests.support.model.scripted_server import GATES, MOUNT, Script, checks, cl
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
 from webhooks.jobset.cluster.checks import INCOMPLETE
-from webhooks.jobset.cluster.needs import CLAIM, CONFIG_MAP, SECONDS_OF_FOUND, SECONDS_OF_MISSING, SECRET
-from webhooks.jobset.cluster.questions import PER_REVIEW
+from webhooks.jobset.cluster.needs import CLAIM, CONFIG_MAP, SECONDS_IF_EXISTING, SECONDS_IF_MISSING, SECRET
+from webhooks.jobset.cluster.questions import MAX_REQUESTS
 
 pytestmark = pytest.mark.looptime
 
@@ -199,7 +199,9 @@ REFERENCES = [
 
 
 @pytest.mark.parametrize(("js", "place", "kind"), REFERENCES)
-@pytest.mark.parametrize("options", [{"own_rights": True}, {"looks_up": (CONFIG_MAPS, SECRETS)}], ids=["own", "asked"])
+@pytest.mark.parametrize(
+    "options", [{"has_author_rights": True}, {"looked_up_kinds": (CONFIG_MAPS, SECRETS)}], ids=["own", "asked"]
+)
 async def test_config_maps_and_secrets_are_looked_up_for_who_wants_it(js: JSON, place: str, kind: str, options: JSON):
     found = [error for error in await create(Script(), js, **options) if error.rule in {CONFIG_MAP, SECRET}]
     assert [f"{error.path}: {error.detail}" for error in found] == [
@@ -221,7 +223,9 @@ async def test_the_manager_does_not_look_into_config_maps_and_secrets(js: JSON):
 BOTH = running(envFrom=[{"secretRef": {"name": "token"}}, {"configMapRef": {"name": "app"}}])
 
 
-@pytest.mark.parametrize("options", [{"own_rights": True}, {"looks_up": (CONFIG_MAPS, SECRETS)}], ids=["own", "asked"])
+@pytest.mark.parametrize(
+    "options", [{"has_author_rights": True}, {"looked_up_kinds": (CONFIG_MAPS, SECRETS)}], ids=["own", "asked"]
+)
 async def test_of_config_maps_and_secrets_the_metadata_alone_is_asked_for(options: JSON):
     script = Script()
     await create(script, BOTH, **options)
@@ -234,7 +238,7 @@ async def test_config_maps_and_secrets_of_a_stored_set_are_not_looked_up():
     old, new = (stored(reading(volumes=[{"name": "v", "secret": {"secretName": name}}])) for name in ("a", "b"))
     for js in (old, new):
         js["spec"]["suspend"] = True
-    await checks(script, looks_up=(CONFIG_MAPS, SECRETS)).update(old, new, (), GATES, namespace="default")
+    await checks(script, looked_up_kinds=(CONFIG_MAPS, SECRETS)).update(old, new, (), GATES, namespace="default")
     assert not LOOK_UPS & set(script.asked())
     assert script.asked().count("create jobs") == 1
 
@@ -242,15 +246,17 @@ async def test_config_maps_and_secrets_of_a_stored_set_are_not_looked_up():
 async def test_many_secrets_do_not_keep_other_names_from_being_looked_up():
     secrets = [{"name": f"v{i}", "secret": {"secretName": f"s{i}"}} for i in range(9)]
     server = Cluster()
-    found = await create(server, jobset(rjob("a", pod={"volumes": secrets}), rjob("b", pod=CLASS)), looks_up=(SECRETS,))
+    found = await create(
+        server, jobset(rjob("a", pod={"volumes": secrets}), rjob("b", pod=CLASS)), looked_up_kinds=(SECRETS,)
+    )
     assert server.asked_for == ["high"]
-    assert server.asked().count("get secrets") == PER_REVIEW * 3 // 8 - 1
+    assert server.asked().count("get secrets") == MAX_REQUESTS * 3 // 8 - 1
     assert [error.rule for error in found].count(INCOMPLETE) == 1
 
 
 async def test_a_secret_of_many_sets_costs_one_question():
     script = Script()
-    asking = checks(script, looks_up=(SECRETS,))
+    asking = checks(script, looked_up_kinds=(SECRETS,))
     sets = [stored({**BOTH, "metadata": {"name": f"train-{i}"}}) for i in range(40)]
     await asyncio.gather(*(asking.create(js, (), GATES, namespace="default") for js in sets))
     assert script.asked().count("get secrets") == 1
@@ -266,8 +272,8 @@ async def test_a_secret_of_many_sets_costs_one_question():
 )
 async def test_what_is_optional_is_not_missing(js: JSON):
     script = Script()
-    await create(script, js, own_rights=True)
-    await create(script, js, looks_up=(CONFIG_MAPS, SECRETS))
+    await create(script, js, has_author_rights=True)
+    await create(script, js, looked_up_kinds=(CONFIG_MAPS, SECRETS))
     assert not LOOK_UPS & set(script.asked())
 
 
@@ -338,7 +344,7 @@ async def test_a_cluster_that_does_not_answer_refuses_nothing():
 
 
 @pytest.mark.parametrize(
-    ("make", "kept"), [(lambda: Cluster(classes=("high",)), SECONDS_OF_FOUND), (Cluster, SECONDS_OF_MISSING)]
+    ("make", "kept"), [(lambda: Cluster(classes=("high",)), SECONDS_IF_EXISTING), (Cluster, SECONDS_IF_MISSING)]
 )
 async def test_many_sets_cost_one_question_until_the_answer_is_old(make: Callable[[], Cluster], kept: float):
     server = make()

@@ -126,7 +126,7 @@ async def test_a_device_whose_plugin_has_gone_is_offered_by_no_node():
 
 async def test_who_asks_with_rights_of_his_own_hears_how_large_the_largest_node_is():
     script = Cluster([node(gpu="4"), node(gpu="8")])
-    [found] = await said(script, jobset(rjob(pod=pod({GPU: 16}))), own_rights=True)
+    [found] = await said(script, jobset(rjob(pod=pod({GPU: 16}))), has_author_rights=True)
     assert f"a pod needs 16 {GPU}, the largest node has 8: it waits for a larger one" in found
 
 

@@ -49,7 +49,7 @@ async def test_a_replicated_job_that_is_larger_than_a_quota(hard: JSON, words: s
 
 async def test_who_asks_with_rights_of_their_own_hears_which_quota_it_is():
     script = quotas({"hard": {"requests.memory": "3Gi"}})
-    [found] = await create(script, jobset(of_pods(4, memory="1Gi")), own_rights=True)
+    [found] = await create(script, jobset(of_pods(4, memory="1Gi")), has_author_rights=True)
     assert (
         found.detail == "needs 4Gi of memory at once, more than the 3Gi that quota secret-name allows: some pods wait"
     )

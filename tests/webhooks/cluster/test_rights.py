@@ -183,7 +183,7 @@ class TestValues:
         ]
 
     async def test_who_asks_with_rights_of_his_own_hears_whose_it_is_and_what_is_in_it(self):
-        response = await ask(others(), review(stored(self.JOBSET)), own_rights=True)
+        response = await ask(others(), review(stored(self.JOBSET)), has_author_rights=True)
         text = response["status"]["message"]
         assert f'storageClassName is "{SECRET}" there' in text
         assert response["warnings"] == [

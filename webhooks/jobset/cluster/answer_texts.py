@@ -16,18 +16,18 @@ _OUR_POLICY = re.compile(
     r"ValidatingAdmissionPolicy 'jobset-policy-[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL
 )
 _PATH = r"(?:spec|metadata)[.\[][^\s:]*"
-_SEPARATOR = re.compile(rf", (?={_PATH}: [A-Z]|and \d+ more$)")
+_FINDING_SEPARATOR = re.compile(rf", (?={_PATH}: [A-Z]|and \d+ more$)")
 """The separator between two findings in the message of a compiled policy."""
 _COUNT_OF_MORE = re.compile(r"and \d+ more")
 _WITH_PATH = re.compile(rf"({_PATH}): (.*)", re.DOTALL)
 
 
 class StatedFault(NamedTuple):
-    """A fault in a refusal. `ours`: our webhook or our policies found it, and the text contains the fix."""
+    """A fault in a refusal. `is_ours`: our webhook or our policies found it, and the text contains the fix."""
 
     path: Path
     text: str
-    ours: bool
+    is_ours: bool
 
 
 def lacks_right(message: str) -> bool:
@@ -51,14 +51,14 @@ def is_count_of_more(text: str) -> bool:
 
 def stated_faults(error: ApiError) -> Iterator[StatedFault]:
     """The faults that a refusal of a JobSet names."""
-    ours = is_by_our_webhook(error.message)
+    is_ours = is_by_our_webhook(error.message)
     for cause in error.causes:
         if cause.field:
-            yield StatedFault(Path(parts_of(cause.field)), cause.message, ours)
+            yield StatedFault(Path(parts_of(cause.field)), cause.message, is_ours)
         elif denied := _OUR_POLICY.search(cause.message):
-            for text in _SEPARATOR.split(denied[1].removeprefix("[").removesuffix("]")):
+            for text in _FINDING_SEPARATOR.split(denied[1].removeprefix("[").removesuffix("]")):
                 path, complaint = path_and_text(text)
-                yield StatedFault(path or Path(("metadata", "name")), complaint, ours=True)
+                yield StatedFault(path or Path(("metadata", "name")), complaint, is_ours=True)
 
 
 def path_and_text(text: str) -> tuple[Path | None, str]:

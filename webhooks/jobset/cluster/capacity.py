@@ -1,8 +1,8 @@
 """Whether a new JobSet needs more at once than all nodes of the cluster have together. Warnings.
 
-A ReplicatedJob, and ReplicatedJobs that start together, are compared with all nodes as if these were idle: the requests
-of the pods, and the domains of exclusive Jobs. Only checks with the user's own rights give these warnings: in a cluster
-with an autoscaler they would be wrong for many sets that will run.
+The requests of the pods, and the domains of exclusive Jobs, are compared with all nodes as if the nodes were idle: of
+each ReplicatedJob, and of ReplicatedJobs that start together. Only checks with the rights of the JobSet's author give
+these warnings, since admission would give wrong warnings in a cluster with an autoscaler.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from api.node_offers import format_amount, format_number
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.requests import Amounts, exceeding_resources
 from policy.judged import JudgedJobSet, Template
-from webhooks.jobset.cluster.quota import alone_or_together, total_requests
+from webhooks.jobset.cluster.quota import findings_alone_or_together, total_requests
 from webhooks.jobset.cluster.verdict import warning
 
 NODES_TOO_FEW = warning(
@@ -35,17 +35,17 @@ DOMAINS_TOO_FEW = warning(
 
 def has_exclusive_jobs(judged: JudgedJobSet) -> bool:
     """Whether Jobs of the set have exclusive placement by affinity."""
-    return any(template.jobs and _topology(judged.js, template) for template in judged.templates)
+    return any(template.jobs and _affinity_topology(judged.js, template) for template in judged.templates)
 
 
-def too_few_nodes(judged: JudgedJobSet, total: Amounts) -> Iterator[FieldError]:
+def node_shortage_warnings(judged: JudgedJobSet, total: Amounts) -> Iterator[FieldError]:
     """Warnings about requests of more than all nodes offer together (`total`)."""
-    return alone_or_together(judged, partial(_node_shortage, total))
+    return findings_alone_or_together(judged, partial(_node_shortage, total))
 
 
-def too_few_domains(judged: JudgedJobSet, domains: Mapping[str, int]) -> Iterator[FieldError]:
-    """Warnings about more exclusive Jobs than domains. `domains`: by label, how many values the nodes have."""
-    return alone_or_together(judged, partial(_domain_shortage, judged.js, domains))
+def domain_shortage_warnings(judged: JudgedJobSet, domains: Mapping[str, int]) -> Iterator[FieldError]:
+    """Warnings about more exclusive Jobs than domains. `domains`: by key of a label, how many values the nodes have."""
+    return findings_alone_or_together(judged, partial(_domain_shortage, judged.js, domains))
 
 
 def _node_shortage(total: Amounts, path: Path, templates: Sequence[Template]) -> FieldError | None:
@@ -67,7 +67,7 @@ def _domain_shortage(
     """A warning about more exclusive Jobs of one priority than domains. `needs.py` reports labels that no node has."""
     job_counts = Counter[tuple[str, str]]()
     for template in templates:
-        if topology := _topology(js, template):
+        if topology := _affinity_topology(js, template):
             job_counts[topology, str(template.pod.get("priorityClassName") or "")] += template.jobs
     for (topology, _), jobs in job_counts.items():
         if jobs > domains.get(topology, jobs):
@@ -76,7 +76,7 @@ def _domain_shortage(
     return None
 
 
-def _topology(js: JobSet, template: Template) -> str:
+def _affinity_topology(js: JobSet, template: Template) -> str:
     """The topology label by which affinity places the Jobs exclusively; empty if it does not."""
     annotations = placement_annotations(js, template.rjob)
     return "" if NODE_SELECTOR_STRATEGY in annotations else annotations.get(EXCLUSIVE_TOPOLOGY, "")

@@ -11,16 +11,16 @@ the API server is busy or unreachable, the time is up, or there are too many obj
 about Jobs (pod security, deprecated fields) are passed on. If a mutating webhook breaks a field of a Job, the JobSet is
 refused, as the controller would get the same answer.
 
-If a set differs only in its name from a set of the last seconds, no requests are sent for it (`cluster.memory`).
+No dry runs are sent for a set that differs only in its name from a set that was accepted in the last seconds
+(`cluster.memory`).
 
 Existing claims are always read (docs/reference/validation.md#volume-claims). If the API server is slow or unreachable,
-or the bounds on requests are reached (`cluster.questions`), the answer has a warning: the Go JobSet reads claims from a
-cache, so it would not refuse the JobSet. If reading fails for another reason, such as a missing right, the JobSet is
-refused.
+or the bounds on requests are reached (`cluster.questions`), the JobSet gets a warning and is not refused, since the Go
+JobSet reads claims from a cache. If reading fails for another reason, such as a missing right, the JobSet is refused.
 
 The author of the JobSet may have fewer rights than the manager, and the review may not come from the API server. So
-findings name the author's own objects and fields, and never a value of an object of the cluster. The one exception is
-the name of a device that resembles the name which the author wrote (`cluster.nodes`).
+findings name only the author's own objects and fields, and no value of an object of the cluster. The one exception is
+the name of a device that resembles the name in the JobSet (`cluster.nodes`).
 """
 
 import asyncio
@@ -49,13 +49,13 @@ from webhooks.jobset.cluster.dry_run import API_WARNS, DryRuns, Request
 from webhooks.jobset.cluster.faults import REFUSED
 from webhooks.jobset.cluster.gangs import SchedulingApi
 from webhooks.jobset.cluster.memory import AnsweredSets, digest
-from webhooks.jobset.cluster.needs import LOOKED_UP_FOR_AUTHORS, Need, Needs, classes_of, needs_of
+from webhooks.jobset.cluster.needs import LOOKED_UP_FOR_AUTHORS, Need, Needs, needs_of, storage_class_needs
 from webhooks.jobset.cluster.new_findings import new_findings
 from webhooks.jobset.cluster.nodes import Nodes
-from webhooks.jobset.cluster.questions import PER_REVIEW, Ask, BusyError, NotAskedError, Questions, answers
-from webhooks.jobset.cluster.quota import Quotas, requests_anything
-from webhooks.jobset.cluster.server_version import ServerVersion, agent_need
-from webhooks.jobset.cluster.verdict import busy_or_away, describe_error, warning
+from webhooks.jobset.cluster.questions import MAX_REQUESTS, BusyError, NotAskedError, Question, ReviewClients, answers
+from webhooks.jobset.cluster.quota import Quotas, has_requests
+from webhooks.jobset.cluster.server_version import ServerVersion, agent_field_and_feature
+from webhooks.jobset.cluster.verdict import describe_error, is_busy_or_unreachable, warning
 from webhooks.jobset.default import by_name
 from webhooks.jobset.existing_paths import move_to_existing_paths
 from webhooks.jobset.rules.scheduling import SCHEDULING
@@ -80,33 +80,33 @@ class ClusterChecks:
         *,
         dry_run: bool = True,
         budget: float = 3.0,
-        own_rights: bool = False,
-        looks_up: Collection[Resource] = (),
-        per_review: int = PER_REVIEW,
+        has_author_rights: bool = False,
+        looked_up_kinds: Collection[Resource] = (),
+        max_requests: int = MAX_REQUESTS,
     ) -> None:
         """`budget`: seconds for all requests about one JobSet. `dry_run` False: only claims are checked.
 
-        `own_rights`: the client has the rights of the JobSets' author, so findings may show contents of conflicting
-        objects, and ConfigMaps, Secrets and device claims are looked up. `looks_up`: which of these kinds are looked up
-        without the author's rights. `per_review`: the most requests about one JobSet. Half of them may be about
-        existing claims, and three eighths about quotas, nodes and objects that its pods need by name, so that some are
-        left for its Jobs.
+        `has_author_rights`: the client has the rights of the JobSets' author, so findings may show contents of
+        conflicting objects, and ConfigMaps, Secrets and device claims are looked up. `looked_up_kinds`: which of these
+        kinds are looked up without the author's rights. `max_requests`: the most requests about one JobSet. Half of
+        them may be about existing claims, and three eighths about quotas, nodes and objects that its pods need by name,
+        so that some are left for its Jobs.
         """
-        self._scheduling, self._version = SchedulingApi(), ServerVersion()
+        self._scheduling_api, self._server_version = SchedulingApi(), ServerVersion()
         self._dry_run = dry_run
         self._budget = budget
-        self._own_rights = own_rights
-        self._looks_up = LOOKED_UP_FOR_AUTHORS if own_rights else looks_up
-        self._per_review = per_review
-        self._questions = Questions(client, per_review)
-        self._dry_runs = DryRuns(budget, own_rights=own_rights)
-        self._answered = AnsweredSets()
+        self._has_author_rights = has_author_rights
+        self._looked_up_kinds = LOOKED_UP_FOR_AUTHORS if has_author_rights else looked_up_kinds
+        self._max_requests = max_requests
+        self._review_clients = ReviewClients(client, max_requests)
+        self._dry_runs = DryRuns(budget, has_author_rights=has_author_rights)
+        self._answered_sets = AnsweredSets()
         self._needs = Needs(budget)
-        self._quotas = Quotas(budget, own_rights=own_rights)
-        self._nodes = Nodes(budget, own_rights=own_rights)
+        self._quotas = Quotas(budget, has_author_rights=has_author_rights)
+        self._nodes = Nodes(budget, has_author_rights=has_author_rights)
 
-    def has_questions(self, js: JSON, old: JSON | None = None) -> bool:
-        """Whether `create`, or `update` of `old`, may send any request. False is certain."""
+    def may_send_requests(self, js: JSON, old: JSON | None = None) -> bool:
+        """Whether `create`, or `update` with a stored JobSet `old`, may send requests. False is certain."""
         if old is None:
             return self._dry_run or bool(dig(js, "spec", "volumeClaimPolicies"))
         return self._dry_run and any(dig(each, "spec", "suspend") is True for each in (old, js))
@@ -121,22 +121,26 @@ class ClusterChecks:
         decoded = await compute(_decode, js, gates)
         if decoded is None:
             return []
-        async with self._questions.about_one_review() as client:
+        async with self._review_clients.client_for_review() as client:
             request = self._request(client, js, decoded, known_errors, namespace)
             findings = await self._findings_about_new(request, gates)
         return await compute(_reportable_findings, findings, known_errors, request)
 
     async def _findings_about_new(self, request: Request, gates: FeatureGates) -> list[FieldError]:
         async with asyncio.TaskGroup() as group:
-            claims = group.create_task(self._claims(request))
-            children = group.create_task(self._children(request, gates, range(len(request.js.spec.replicated_jobs))))
-            groups = group.create_task(self._groups(request, gates))
-            shortages = group.create_task(self._shortages(request))
+            claims = group.create_task(self._claim_findings(request))
+            children = group.create_task(
+                self._child_findings(request, gates, range(len(request.js.spec.replicated_jobs)))
+            )
+            groups = group.create_task(self._group_warnings(request, gates))
+            shortages = group.create_task(self._shortage_warnings(request))
         findings, missing_claims = claims.result()
         findings += [*children.result(), *groups.result(), *shortages.result()]
         if missing_claims and self._checks_children(request):
-            asks: list[Ask] = [partial(self._dry_runs.claim, request, claim) for claim in missing_claims]
-            findings += await self._answers(request, asks + self._lookups(request, classes_of(missing_claims)))
+            questions: list[Question] = [partial(self._dry_runs.claim, request, claim) for claim in missing_claims]
+            findings += await self._findings_of(
+                request, questions + self._need_questions(request, storage_class_needs(missing_claims))
+            )
         return findings
 
     async def update(
@@ -165,11 +169,11 @@ class ClusterChecks:
             for i, rjob in enumerate(decoded.js.spec.replicated_jobs)
             if any(checks_all_fields or is_amount(path) for path in _changed_paths(stored.get(rjob.name), rjob))
         ]
-        async with self._questions.about_one_review() as client:
+        async with self._review_clients.client_for_review() as client:
             request = self._request(client, js, decoded, known_errors, namespace, is_stored=True)
-            findings = await self._children(request, gates, changed_indices, with_service=False)
+            findings = await self._child_findings(request, gates, changed_indices, with_service=False)
             if dig(old, "spec", "scheduling") != dig(js, "spec", "scheduling"):
-                findings += await self._groups(request, gates)
+                findings += await self._group_warnings(request, gates)
         return await compute(_reportable_findings, findings, known_errors, request)
 
     def _request(
@@ -182,15 +186,16 @@ class ClusterChecks:
         *,
         is_stored: bool = False,
     ) -> Request:
-        deadline, ours = asyncio.get_running_loop().time() + self._budget, is_created_by_us(decoded.js, known_errors)
-        needs = () if is_stored else tuple(needs_of(decoded, self._looks_up))
-        return Request(client, raw, with_identity(decoded.js, namespace), deadline, ours, is_stored, needs)
+        deadline = asyncio.get_running_loop().time() + self._budget
+        is_ours = is_created_by_us(decoded.js, known_errors)
+        needs = () if is_stored else tuple(needs_of(decoded, self._looked_up_kinds))
+        return Request(client, raw, with_identity(decoded.js, namespace), deadline, is_ours, is_stored, needs)
 
     def _checks_children(self, request: Request) -> bool:
-        """Whether dry runs are enabled, and our controller will create the children."""
-        return self._dry_run and request.ours
+        """Whether children are sent as dry runs: dry runs are enabled, and our controller will create the children."""
+        return self._dry_run and request.is_ours
 
-    async def _children(
+    async def _child_findings(
         self, request: Request, gates: FeatureGates, indices: Sequence[int], *, with_service: bool = True
     ) -> list[FieldError]:
         """Findings about Jobs of the ReplicatedJobs at these indices, and about the headless Service."""
@@ -201,58 +206,60 @@ class ClusterChecks:
         if not indices and not with_service:
             return []
         key = await compute(digest, request.raw, request.namespace, indices, with_service=with_service)
-        async with self._answered.turn(key) as accepted:
+        async with self._answered_sets.turn(key) as is_accepted:
             try:
-                jobs = [] if accepted else await compute(child_jobs, request.raw, js, gates, indices)
+                jobs = [] if is_accepted else await compute(child_jobs, request.raw, js, gates, indices)
             except (KeyError, TypeError, AttributeError):
                 return []  # no child can be built from a template that another rule refuses
-            with_service = with_service and not (accepted and _service_is_named_after_set(js))
-            asks: list[Ask] = [partial(self._dry_runs.service, request)] if with_service else []
-            asks += [partial(self._dry_runs.job, request, child) for child in jobs]
-            findings = await self._answers(request, asks)
-            if not accepted:
-                self._answered.add(key, accepted=not findings)
+            with_service = with_service and not (is_accepted and _service_is_named_after_set(js))
+            questions: list[Question] = [partial(self._dry_runs.service, request)] if with_service else []
+            questions += [partial(self._dry_runs.job, request, child) for child in jobs]
+            findings = await self._findings_of(request, questions)
+            if not is_accepted:
+                self._answered_sets.add(key, is_accepted=not findings)
         return findings
 
-    async def _groups(self, request: Request, gates: FeatureGates) -> list[FieldError]:
+    async def _group_warnings(self, request: Request, gates: FeatureGates) -> list[FieldError]:
         """Warnings about kinds that the set's groups need and the API server does not serve.
 
-        Without the feature gate the set is refused anyway.
+        Empty without the feature gate, since admission then refuses `spec.scheduling`.
         """
         js = request.js
         if js.spec.scheduling is None or not gates[GATE] or not self._checks_children(request):
             return []
-        return await self._answers(request, [partial(self._scheduling.missing, js, request.client)], path=SCHEDULING)
+        return await self._findings_of(
+            request, [partial(self._scheduling_api.warnings, js, request.client)], path=SCHEDULING
+        )
 
-    async def _shortages(self, request: Request) -> list[FieldError]:
+    async def _shortage_warnings(self, request: Request) -> list[FieldError]:
         """Warnings about missing objects that the pods need by name, and about too small quotas and nodes."""
         if not self._checks_children(request):
             return []
-        need = agent_need(request.js)
-        asks: list[Ask] = [partial(self._version.shortfalls, *need, request.client)] if need else []
+        need = agent_field_and_feature(request.js)
+        questions: list[Question] = [partial(self._server_version.warnings, *need, request.client)] if need else []
         judged = JudgedJobSet(request.js)
-        if requests := await compute(requests_anything, judged):
-            asks.append(partial(self._quotas.too_small, judged, request.client))
-        reads_nodes = requests or (self._own_rights and has_exclusive_jobs(judged))
+        if requests := await compute(has_requests, judged):
+            questions.append(partial(self._quotas.warnings, judged, request.client))
+        reads_nodes = requests or (self._has_author_rights and has_exclusive_jobs(judged))
         if reads_nodes and QUEUE_NAME not in request.js.metadata.labels:
-            asks.append(partial(self._nodes.shortages, judged, request.client))
-        return await self._answers(
-            request, asks + self._lookups(request, request.needs), limit=self._per_review * 3 // 8
+            questions.append(partial(self._nodes.warnings, judged, request.client))
+        return await self._findings_of(
+            request, questions + self._need_questions(request, request.needs), limit=self._max_requests * 3 // 8
         )
 
-    def _lookups(self, request: Request, needs: Iterable[Need]) -> list[Ask]:
-        return [partial(self._needs.missing, need, request.namespace, request.client) for need in needs]
+    def _need_questions(self, request: Request, needs: Iterable[Need]) -> list[Question]:
+        return [partial(self._needs.warnings, need, request.namespace, request.client) for need in needs]
 
-    async def _answers(
-        self, request: Request, asks: Sequence[Ask], path: Path = REPLICATED_JOBS, *, limit: int | None = None
+    async def _findings_of(
+        self, request: Request, questions: Sequence[Question], path: Path = REPLICATED_JOBS, *, limit: int | None = None
     ) -> list[FieldError]:
         """Findings of the first `limit` requests, and a warning at `path` if some requests have no answer."""
-        results = await answers(asks[: limit or self._per_review], request.deadline)
+        results = await answers(questions[: limit or self._max_requests], request.deadline)
         findings = [error for result in results if isinstance(result, list) for error in result]
         failures = [result for result in results if isinstance(result, Exception)]
-        return findings + self._incomplete_warning(failures, len(asks), len(asks) - len(results), path)
+        return findings + self._incomplete_warnings(failures, len(questions), len(questions) - len(results), path)
 
-    def _incomplete_warning(
+    def _incomplete_warnings(
         self, failures: Sequence[Exception], object_count: int, skipped: int, path: Path
     ) -> list[FieldError]:
         """A warning about requests that failed, or were skipped because of a limit; empty if there are none."""
@@ -264,13 +271,15 @@ class ClusterChecks:
             reasons.append(f"{skipped} of {object_count} objects")
         return [INCOMPLETE.at(path, why=reasons[0])] if reasons else []
 
-    async def _claims(self, request: Request) -> tuple[list[FieldError], list[Claim]]:
+    async def _claim_findings(self, request: Request) -> tuple[list[FieldError], list[Claim]]:
         """Findings about claims that exist, and the claims that do not exist."""
         claims = claims_of(request.js)
-        asks: list[Ask] = [partial(self._claim, request, claim) for claim in claims[: self._per_review // 2]]
-        results = await answers(asks, request.deadline)
+        questions: list[Question] = [
+            partial(self._existing_claim_findings, request, claim) for claim in claims[: self._max_requests // 2]
+        ]
+        results = await answers(questions, request.deadline)
         failures = [result for result in results if isinstance(result, Exception) and _is_temporary(result)]
-        findings = self._incomplete_warning(failures, len(claims), len(claims) - len(results), CLAIM_POLICIES)
+        findings = self._incomplete_warnings(failures, len(claims), len(claims) - len(results), CLAIM_POLICIES)
         missing_claims: list[Claim] = []
         for claim, result in zip(claims, results, strict=False):
             if isinstance(result, NotFound):
@@ -281,11 +290,11 @@ class ClusterChecks:
                 findings.append(UNCHECKED.at(claim.path, claim=claim.name, why=describe_error(result, self._budget)))
         return findings, missing_claims
 
-    async def _claim(self, request: Request, claim: Claim) -> list[FieldError]:
+    async def _existing_claim_findings(self, request: Request, claim: Claim) -> list[FieldError]:
         live = await request.client.get(
             PERSISTENT_VOLUME_CLAIMS, claim.name, namespace=request.namespace, type=LiveClaim, timeout=self._budget
         )
-        return list(claim_faults(request.js, claim, live, own_rights=self._own_rights))
+        return list(claim_faults(request.js, claim, live, has_author_rights=self._has_author_rights))
 
 
 def _decode(raw: JSON, gates: FeatureGates) -> Subject | None:
@@ -298,7 +307,7 @@ def _decode(raw: JSON, gates: FeatureGates) -> Subject | None:
 
 def _is_temporary(error: Exception) -> bool:
     """Whether a request may succeed a moment later."""
-    return isinstance(error, NotAskedError | BusyError) or busy_or_away(error)
+    return isinstance(error, NotAskedError | BusyError) or is_busy_or_unreachable(error)
 
 
 def _service_is_named_after_set(js: JobSet) -> bool:

@@ -23,7 +23,7 @@ from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
 
 _NAME = ("metadata", "name")
 JOBSET_NAME = Path(_NAME)
-_NAME_FIELDS = {("labels",), ("annotations",), ("nodeSelector",)}
+_FIELDS_WITH_NAMES = {("labels",), ("annotations",), ("nodeSelector",)}
 """Fields into which the controller writes names."""
 
 
@@ -31,15 +31,15 @@ _NAME_FIELDS = {("labels",), ("annotations",), ("nodeSelector",)}
 class ChildJob:
     """The first Job of a ReplicatedJob.
 
-    `raw` is the JobSet as JSON, for looking up values. `index`: of the ReplicatedJob. `alike`: the indexes of all
-    ReplicatedJobs with an equal template, `index` included. `name_paths`: by name that the controller writes into the
-    Job, the path from which it comes.
+    `raw` is the JobSet as JSON, for looking up values. `index` is the index of the ReplicatedJob, and `equal_indices`
+    are the indices of all ReplicatedJobs with an equal template, `index` included. `body` is the Job. `name_paths` maps
+    each name that the controller writes into the Job to the path from which the name comes.
     """
 
     raw: JSON
     js: JobSet
     index: int
-    alike: tuple[int, ...]
+    equal_indices: tuple[int, ...]
     body: JSON
     name_paths: Mapping[str, Path]
 
@@ -50,37 +50,37 @@ class ChildJob:
 
     @property
     def path(self) -> Path:
-        return replicated_job(self.index)
+        return replicated_job_path(self.index)
 
     @property
     def pod_spec(self) -> JSON:
         spec: JSON = self.body["spec"]["template"]["spec"]
         return spec
 
-    def has(self, parts: Parts) -> bool:
-        """Whether the Job, as it was sent, has the list items on this path: a mutating webhook may have added items."""
+    def has_path(self, parts: Parts) -> bool:
+        """Whether the Job that was sent has the list items on this path. A mutating webhook may have added items."""
         return all(
             dig(self.body, *parts[:depth]) is None or part < len(dig(self.body, *parts[:depth]))
             for depth, part in enumerate(parts)
             if isinstance(part, int)
         )
 
-    def paths(self, parts: Parts, value: str) -> list[Path]:
+    def jobset_paths(self, parts: Parts, value: str) -> list[Path]:
         """The paths in the JobSet from which a field of the Job comes, for each affected ReplicatedJob.
 
         `value` is the offending text, if known. If the controller wrote it, only this ReplicatedJob is affected.
         """
         if parts[:2] == ("metadata", "name"):
             return [self.path.at("name")]
-        if value in self.name_paths and parts[-1:] in _NAME_FIELDS:
+        if value in self.name_paths and parts[-1:] in _FIELDS_WITH_NAMES:
             return [self.name_paths[value]]
         if parts[:4] == ("spec", "template", "spec", "subdomain") and self.js.dns_enabled:
             return [service_name_path(self.js)]
         if path := self._appended_item_path(parts):
             return [path]
         if policy_parts := self._exit_code_policy_parts(parts):
-            return [replicated_job(i).at(*policy_parts) for i in self.alike]
-        return [replicated_job(i).at("template", *_template_parts(parts)) for i in self.alike]
+            return [replicated_job_path(i).at(*policy_parts) for i in self.equal_indices]
+        return [replicated_job_path(i).at("template", *_template_parts(parts)) for i in self.equal_indices]
 
     def _appended_item_path(self, parts: Parts) -> Path | None:
         """The source of an item that the controller appended to a list of the pod."""
@@ -96,14 +96,14 @@ class ChildJob:
         return None
 
     def _exit_code_policy_parts(self, parts: Parts) -> Parts:
-        """The path below the ReplicatedJob of the exitCodePolicy from which a rule of podFailurePolicy was compiled.
+        """The path below the ReplicatedJob from which a rule of podFailurePolicy was compiled: its exitCodePolicy.
 
-        Empty for other paths.
+        Empty for a path of any other field, and of a rule that the author wrote.
         """
         rules = ("spec", "podFailurePolicy", "rules")
         policy = self.js.spec.replicated_jobs[self.index].exit_code_policy
-        own_rules = len(dig(self.raw, *self.path.at("template", *rules).parts) or ())
-        if policy is None or parts[:2] != rules[:2] or (own_rules and parts[3:4] < (own_rules,)):
+        own_rule_count = len(dig(self.raw, *self.path.at("template", *rules).parts) or ())
+        if policy is None or parts[:2] != rules[:2] or (own_rule_count and parts[3:4] < (own_rule_count,)):
             return ()
         return ("exitCodePolicy", *(["containerName"] if parts[-1] == "containerName" else []))
 
@@ -116,7 +116,7 @@ def _template_parts(parts: Parts) -> Parts:
     return parts if is_in_template else ()
 
 
-def replicated_job(index: int) -> Path:
+def replicated_job_path(index: int) -> Path:
     """Path of a ReplicatedJob."""
     return SPEC.at("replicatedJobs", index)
 
@@ -142,24 +142,24 @@ def with_identity(js: JobSet, namespace: str) -> JobSet:
 
 
 def child_jobs(raw: JSON, js: JobSet, gates: FeatureGates, indices: Iterable[int]) -> list[ChildJob]:
-    """One child for each different template of the ReplicatedJobs at these indices, without those that have no Jobs."""
+    """One child for each different template of the ReplicatedJobs with Jobs at these indices."""
     layout = layout_of(js)
-    alike: dict[bytes, list[int]] = {}
+    indices_by_template: dict[bytes, list[int]] = {}
     for index in indices:
         rjob = js.spec.replicated_jobs[index]
         if rjob.replicas > 0:
             template = (rjob.template, rjob.exit_code_policy)
-            alike.setdefault(msgspec.json.encode(template, order="deterministic"), []).append(index)
-    return [_child(raw, js, gates, layout, tuple(equal_indices)) for equal_indices in alike.values()]
+            indices_by_template.setdefault(msgspec.json.encode(template, order="deterministic"), []).append(index)
+    return [_child(raw, js, gates, layout, tuple(equal_indices)) for equal_indices in indices_by_template.values()]
 
 
-def _child(raw: JSON, js: JobSet, gates: FeatureGates, layout: Layout, alike: tuple[int, ...]) -> ChildJob:
-    index = alike[0]
+def _child(raw: JSON, js: JobSet, gates: FeatureGates, layout: Layout, equal_indices: tuple[int, ...]) -> ChildJob:
+    index = equal_indices[0]
     jobs = layout.ranges[index]
     position = next(jobs.positions(js.metadata.name))
     body = build_job(js, layout, jobs, position, gates=gates)
-    name_paths = _name_paths(js, jobs, position, layout.global_replicas, replicated_job(index))
-    return ChildJob(raw, js, index, alike, body, name_paths)
+    name_paths = _name_paths(js, jobs, position, layout.global_replicas, replicated_job_path(index))
+    return ChildJob(raw, js, index, equal_indices, body, name_paths)
 
 
 def _name_paths(js: JobSet, jobs: JobRange, position: JobPosition, total: int, path: Path) -> dict[str, Path]:

@@ -2,8 +2,9 @@
 
 See docs/reference/validation.md#volume-claims.
 
-A retained claim has got defaults and a volume, so only fields that the template sets are compared, quantities by
-amount. A claim that is being deleted is no conflict: the controller creates it again once it is gone.
+The API server has added defaults and a volume to a retained claim, so only fields that the template sets are compared,
+and quantities by their amount. A claim that is being deleted is no conflict, since the controller creates a new claim
+after the deletion.
 """
 
 from collections.abc import Iterator
@@ -44,7 +45,7 @@ UNCHECKED = Rule(
     source="docs/reference/validation.md#volume-claims",
     layer=Layer.CLUSTER,
 )
-LEAVING = warning(
+TERMINATING = warning(
     "claim-leaving",
     "PVC {claim} is being deleted",
     "a new, empty one is created once it is gone",
@@ -78,26 +79,28 @@ class Claim:
 def claims_of(js: JobSet) -> list[Claim]:
     """The claims that a JobSet will use, each once, without invalid names, which another rule refuses."""
     claims: dict[str, Claim] = {}
-    for path, template, base, policy in claim_templates(js):
-        short = (template.get("metadata") or {}).get("name") or ""
-        name = volume_claim_name(short, js.metadata.name)
-        if short and not dns1123_subdomain(name):
-            claims.setdefault(name, Claim(path, base.at("retentionPolicy", "whenDeleted"), policy, template, name))
+    for path, template, policy_path, policy in claim_templates(js):
+        template_name = (template.get("metadata") or {}).get("name") or ""
+        name = volume_claim_name(template_name, js.metadata.name)
+        if template_name and not dns1123_subdomain(name):
+            claims.setdefault(
+                name, Claim(path, policy_path.at("retentionPolicy", "whenDeleted"), policy, template, name)
+            )
     return list(claims.values())
 
 
-def claim_faults(js: JobSet, claim: Claim, live: LiveClaim, *, own_rights: bool) -> Iterator[FieldError]:
+def claim_faults(js: JobSet, claim: Claim, live: LiveClaim, *, has_author_rights: bool) -> Iterator[FieldError]:
     """Why a new JobSet cannot use the existing claim `live`.
 
-    `own_rights`: the claim was read with the rights of the JobSet's author, so the fault may quote it.
+    `has_author_rights`: the claim was read with the rights of the JobSet's author, so the fault may quote it.
     """
     owner = live.metadata.controller()
     is_of_earlier_set = owner is not None and owner.kind == keys.KIND and owner.name == js.metadata.name
     if is_of_earlier_set or live.metadata.deletion_timestamp is not None:
-        yield LEAVING.at(claim.path, claim=claim.name)
+        yield TERMINATING.at(claim.path, claim=claim.name)
         return
     difference_texts = [
-        f"{field} is {_value_text(live_value) if own_rights else 'different'} there"
+        f"{field} is {_value_text(live_value) if has_author_rights else 'different'} there"
         for field, live_value in differences(claim.spec, live.spec)
     ]
     if difference_texts:
@@ -117,8 +120,8 @@ def claim_faults(js: JobSet, claim: Claim, live: LiveClaim, *, own_rights: bool)
 def differences(template: JSON, live: JSON, member: str = "") -> Iterator[tuple[str, Any]]:
     """The paths at which `live` differs from the fields that `template` sets, with the live value.
 
-    A null, an empty list and an empty map set nothing. `member`: the name of the field that contains both objects: it
-    tells whether their values are amounts or plain texts.
+    A null, an empty list and an empty map set nothing. `member` is the name of the field that contains both objects. It
+    decides whether their values are amounts or plain texts.
     """
     for key, value in template.items():
         live_value = live.get(key)
@@ -129,7 +132,7 @@ def differences(template: JSON, live: JSON, member: str = "") -> Iterator[tuple[
         ):
             continue
         if isinstance(value, dict) and isinstance(live_value, dict):
-            yield from ((f"{key}.{field}", inner) for field, inner in differences(value, live_value, key))
+            yield from ((f"{key}.{field}", live) for field, live in differences(value, live_value, key))
         else:
             yield key, live_value
 

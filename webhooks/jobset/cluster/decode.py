@@ -1,7 +1,7 @@
 """Finds the path of a fault by which the API server cannot decode a child Job. Pure.
 
-The API server answers 400 with Go types, a path without indices, and only the first fault. Looking the path up in the
-sent object restores the indices. A further request without the bad value finds the next fault.
+The API server answers 400 with Go types, a path without indices, and only the first fault. This module finds the
+indices by looking the path up in the sent object. The caller finds the next fault by a request without the bad value.
 """
 
 import re
@@ -21,7 +21,7 @@ _UNMARSHAL = re.compile(
     r"json: cannot unmarshal (?P<kind>\w+)(?: (?P<literal>\S+))?"
     r" into Go struct field \w+\.(?P<path>\S+) of type (?P<type>.+)"
 )
-_KINDS: dict[type, str] = {
+_JSON_TYPES: dict[type, str] = {
     dict: "object",
     list: "array",
     str: "string",
@@ -41,11 +41,11 @@ class Unreadable:
 
 
 def unreadable(body: JSON, message: str) -> Unreadable | None:
-    """What the message of a 400 says about decoding `body`; None if the message is about something else."""
-    refused = _UNREADABLE.fullmatch(message)
-    if refused is None:
+    """The problem with `body` in the message of a 400; None if the message is not about decoding."""
+    match = _UNREADABLE.fullmatch(message)
+    if match is None:
         return None
-    reason = refused["why"]
+    reason = match["why"]
     if "quantities" in reason or "quantity" in reason:
         return Unreadable(reason, "resource.Quantity", tuple(_bad_quantities(body, ())))
     if (wrong_type := _UNMARSHAL.fullmatch(reason)) is None:
@@ -57,11 +57,15 @@ def unreadable(body: JSON, message: str) -> Unreadable | None:
 
 
 def _find_path(body: JSON, names: list[str], kind: str, literal: str | None) -> Parts | None:
-    """The path of a value of the JSON type `kind`, at the path `names` or directly below; best with that literal."""
+    """The path of a value of the JSON type `kind`, at the path `names` or one level below; None if there is none.
+
+    A value that equals `literal` comes first.
+    """
     paths = list(_indexed_paths(body, names, ()))
     member_paths = [(*parts, key) for parts in paths for key in _keys(dig(body, *parts))]
     candidates, member_candidates = (
-        [parts for parts in group if _KINDS.get(type(dig(body, *parts))) == kind] for group in (paths, member_paths)
+        [parts for parts in group if _JSON_TYPES.get(type(dig(body, *parts))) == kind]
+        for group in (paths, member_paths)
     )
     candidates = candidates or member_candidates
     exact_matches = (parts for parts in candidates if str(dig(body, *parts)) == literal)

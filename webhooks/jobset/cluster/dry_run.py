@@ -72,18 +72,18 @@ SERVICE_FOREIGN = warning(
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One admission request.
+    """The JobSet of one review, and what its checks need.
 
     `client` sends requests about the JobSet, which is `raw` as JSON and `js` as a record. `deadline`: when the answer
-    is due, in seconds of the event loop. `ours`: whether our controller will create the children. `is_stored`: whether
-    the set is stored already and may have Jobs of its own. `needs`: objects that the pods of a new set need by name.
+    is due, in seconds of the event loop. `is_ours`: whether our controller will create the children. `is_stored`:
+    whether the set is stored already and may have Jobs. `needs`: objects that the pods of a new set need by name.
     """
 
     client: Client
     raw: JSON
     js: JobSet
     deadline: float
-    ours: bool
+    is_ours: bool
     is_stored: bool = False
     needs: tuple[Need, ...] = ()
 
@@ -95,29 +95,29 @@ class Request:
 class DryRuns:
     """Sends dry runs. Its methods return findings about the JobSet, and raise if there is no answer.
 
-    `budget`: seconds for one request. `own_rights`: requests have the rights of the JobSet's author, so findings may
-    name the owner of an object.
+    `budget`: seconds for one request. `has_author_rights`: requests have the rights of the JobSet's author, so findings
+    may name the owner of an object.
 
     Another webhook may look for the owner of a Job, as Kueue's does, and refuse the Job because its JobSet is not
     stored yet. That Job is sent again without an owner, and so are all Jobs of its namespace for `OWNERLESS_SECONDS`.
 
-    Remembered: these namespaces, 1,024 at most. Without a namespace the dry run of one Job is sent twice; with a wrong
-    namespace the verdict of a policy about owners is missing.
+    Remembered: these namespaces, 1,024 at most. If a namespace is forgotten, the dry run of one Job is sent twice. If a
+    namespace is remembered that has no such webhook any more, the verdict of a policy about owners is missing.
     """
 
-    def __init__(self, budget: float, *, own_rights: bool) -> None:
+    def __init__(self, budget: float, *, has_author_rights: bool) -> None:
         self._budget = budget
-        self._own_rights = own_rights
+        self._has_author_rights = has_author_rights
         self._ownerless: Expiring[str, bool] = Expiring(MAX_NAMESPACES)
 
     async def job(self, request: Request, child: ChildJob) -> list[FieldError]:
-        """Try a Job. Values that the API server cannot decode are removed, so that it checks the remaining fields."""
+        """Findings about a Job. Values that the API server cannot decode are removed, so that it checks the rest."""
         body = child.body
         findings: list[FieldError] = []
         for _ in range(DECODE_ROUNDS):
             texts: list[str] = []
             try:
-                error = await self._try_job(request, body, texts)
+                error = await self._send_job(request, body, texts)
             except NotAskedError:
                 if findings:
                     break
@@ -133,7 +133,7 @@ class DryRuns:
             body = _without_values(body, problem.paths)
         return findings
 
-    async def _try_job(self, request: Request, body: JSON, texts: list[str]) -> ApiError | None:
+    async def _send_job(self, request: Request, body: JSON, texts: list[str]) -> ApiError | None:
         """The error of the dry run; None if the Job may be created. `texts` gets the warnings."""
         if request.is_stored:
             return await self._dry_create(request, JOBS, body, texts)
@@ -160,7 +160,7 @@ class DryRuns:
                 return []  # most likely a Job of this set; the controller reports any other Job
             case Verdict.EXISTS:
                 owner = await self._owner(JOBS, child.name, request)
-                relation = f"belongs to {owner}" if self._own_rights else "is not this JobSet's"
+                relation = f"belongs to {owner}" if self._has_author_rights else "is not this JobSet's"
                 path = child.path.at("name")
                 return [JOB_EXISTS.at(path, child.name, name=child.name, whose=relation)] if owner else []
             case Verdict.UNKNOWN:
@@ -180,7 +180,7 @@ class DryRuns:
             case Verdict.EXISTS:
                 owner = await self._owner(SERVICES, name, request)
                 jobset = owner.removeprefix(f"{keys.KIND} ")
-                rule = SERVICE_SHARED if self._own_rights and jobset != owner else SERVICE_FOREIGN
+                rule = SERVICE_SHARED if self._has_author_rights and jobset != owner else SERVICE_FOREIGN
                 return [rule.at(path, name, name=name, owner=jobset)] if owner else []
             case Verdict.UNKNOWN:
                 raise error

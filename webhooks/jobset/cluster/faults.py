@@ -75,17 +75,19 @@ REFUSED = warning("child-refused-now", "{what} would be refused now: {why}", sou
 
 
 @dataclass(frozen=True, slots=True)
-class _Mistake:
-    """A common fault, by patterns of its path (without indices) and message, and its fix: of the rule or by `hint`."""
+class _CommonFault:
+    """A common fault: patterns of its path (without indices) and of its message. `hint` gives the fix, else `rule`."""
 
     rule: Rule
-    field: re.Pattern[str]
-    message: re.Pattern[str]
+    path_pattern: re.Pattern[str]
+    message_pattern: re.Pattern[str]
     hint: Callable[[ChildJob, str], str] | None = None
 
 
-def _mistake(rule: Rule, field: str, message: str, hint: Callable[[ChildJob, str], str] | None = None) -> _Mistake:
-    return _Mistake(rule, re.compile(field), re.compile(message), hint)
+def _common_fault(
+    rule: Rule, path: str, message: str, hint: Callable[[ChildJob, str], str] | None = None
+) -> _CommonFault:
+    return _CommonFault(rule, re.compile(path), re.compile(message), hint)
 
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -129,33 +131,35 @@ def _first_quoted(text: str) -> str:
 
 
 _ANY = ""
-_MISTAKES: tuple[_Mistake, ...] = (
-    _mistake(RESTART_NEVER, r"template\.spec\.restartPolicy$", r"podFailurePolicy"),
-    _mistake(RESTART_POLICY, r"template\.spec\.restartPolicy$", r"^(Required|Unsupported) value"),
-    _mistake(IMAGE, r"\.(containers|initContainers)\.image$", r"^Required value"),
-    _mistake(CONTAINERS, r"\.containers$", r"^Required value"),
-    _mistake(REQUESTS, r"\.resources\.requests", r"less than or equal to .* limit"),
-    _mistake(LIMITS, r"\.resources\.limits", r"[Ll]imit must be set"),
-    _mistake(DEVICES, r"\.resources\.(requests|limits)", r": must be an integer$", _devices_hint),
-    _mistake(RESOURCE_NAME, r"\.resources\.", r"must be a standard resource"),
-    _mistake(DUPLICATE, r"\.name$", r"^Duplicate value"),
-    _mistake(VOLUME_MOUNT, r"\.volumeMounts\.name$", r"^Not found", _volume_hint),
-    _mistake(MOUNT_PATH, r"\.volumeMounts\.mountPath$", r"must be unique"),
-    _mistake(VOLUME_SOURCE, r"\.volumes\.", r"more than 1 volume type"),
-    _mistake(VALUE_FROM, r"\.env\.valueFrom", r"may not be specified when"),
-    _mistake(ENV_NAME, r"\.env\.name$", r"environment variable name"),
-    _mistake(LABEL, r"\.(containers|initContainers|volumes)\.name$", r"RFC 1123 label", _label_hint),
-    _mistake(ORDERED, r"\.onExitCodes\.values$", r"must be ordered"),
-    _mistake(PROBE, r"(Probe|lifecycle\.\w+)$", r"handler type"),
-    _mistake(NEGATIVE, _ANY, r"must be greater than or equal to 0"),
-    _mistake(COMPLETIONS, r"^spec\.completions$", r"^Required value"),
-    _mistake(SELECTOR, r"^spec\.selector", r"not auto-generated"),
-    _mistake(OWN_LABEL, r"^spec\.template\.(metadata\.)?labels", r": must be '"),
-    _mistake(FAILURE_CONTAINER, r"\.onExitCodes\.containerName$", r"must be one of the container", _container_hint),
-    _mistake(UNSUPPORTED, _ANY, r"^Unsupported value: .*supported values: ", _supported_hint),
+_COMMON_FAULTS: tuple[_CommonFault, ...] = (
+    _common_fault(RESTART_NEVER, r"template\.spec\.restartPolicy$", r"podFailurePolicy"),
+    _common_fault(RESTART_POLICY, r"template\.spec\.restartPolicy$", r"^(Required|Unsupported) value"),
+    _common_fault(IMAGE, r"\.(containers|initContainers)\.image$", r"^Required value"),
+    _common_fault(CONTAINERS, r"\.containers$", r"^Required value"),
+    _common_fault(REQUESTS, r"\.resources\.requests", r"less than or equal to .* limit"),
+    _common_fault(LIMITS, r"\.resources\.limits", r"[Ll]imit must be set"),
+    _common_fault(DEVICES, r"\.resources\.(requests|limits)", r": must be an integer$", _devices_hint),
+    _common_fault(RESOURCE_NAME, r"\.resources\.", r"must be a standard resource"),
+    _common_fault(DUPLICATE, r"\.name$", r"^Duplicate value"),
+    _common_fault(VOLUME_MOUNT, r"\.volumeMounts\.name$", r"^Not found", _volume_hint),
+    _common_fault(MOUNT_PATH, r"\.volumeMounts\.mountPath$", r"must be unique"),
+    _common_fault(VOLUME_SOURCE, r"\.volumes\.", r"more than 1 volume type"),
+    _common_fault(VALUE_FROM, r"\.env\.valueFrom", r"may not be specified when"),
+    _common_fault(ENV_NAME, r"\.env\.name$", r"environment variable name"),
+    _common_fault(LABEL, r"\.(containers|initContainers|volumes)\.name$", r"RFC 1123 label", _label_hint),
+    _common_fault(ORDERED, r"\.onExitCodes\.values$", r"must be ordered"),
+    _common_fault(PROBE, r"(Probe|lifecycle\.\w+)$", r"handler type"),
+    _common_fault(NEGATIVE, _ANY, r"must be greater than or equal to 0"),
+    _common_fault(COMPLETIONS, r"^spec\.completions$", r"^Required value"),
+    _common_fault(SELECTOR, r"^spec\.selector", r"not auto-generated"),
+    _common_fault(OWN_LABEL, r"^spec\.template\.(metadata\.)?labels", r": must be '"),
+    _common_fault(
+        FAILURE_CONTAINER, r"\.onExitCodes\.containerName$", r"must be one of the container", _container_hint
+    ),
+    _common_fault(UNSUPPORTED, _ANY, r"^Unsupported value: .*supported values: ", _supported_hint),
 )
 MAX_FAULTS = 500
-"""The most findings about one child; a fault counts for each ReplicatedJob that the child stands for."""
+"""The most findings about one child. A fault counts once for each ReplicatedJob that the child stands for."""
 _TYPES = {kind.value: kind for kind in ErrorType}
 _JSON = json.JSONDecoder()
 _INDEX = re.compile(r"\[[^\]]*\]")
@@ -167,9 +171,9 @@ def job_faults(child: ChildJob, causes: Iterable[Cause]) -> list[FieldError]:
     paths = {cause.field for cause in causes}
     findings: dict[tuple[Path, str], FieldError] = {}
     for cause in causes:
-        if not child.has(parts_of(cause.field)):
-            foreign = REFUSED.at(child.path, what="Jobs", why=f"a mutating webhook makes {cause.field} invalid")
-            findings[foreign.path, foreign.detail] = foreign
+        if not child.has_path(parts_of(cause.field)):
+            webhook_fault = REFUSED.at(child.path, what="Jobs", why=f"a mutating webhook makes {cause.field} invalid")
+            findings[webhook_fault.path, webhook_fault.detail] = webhook_fault
         elif not _is_consequence(child, cause, paths):
             for error in islice(_job_fault(child, cause), MAX_FAULTS - len(findings)):
                 # The API server checks the restart policy for a pod and then, more strictly, for a Job.
@@ -181,7 +185,7 @@ def job_faults(child: ChildJob, causes: Iterable[Cause]) -> list[FieldError]:
 
 
 def _is_consequence(child: ChildJob, cause: Cause, paths: set[str]) -> bool:
-    """Whether the cause only follows from another fault: from one of the selector, or from a refused volume."""
+    """Whether the cause only follows from another fault: of the selector, or of a refused volume."""
     if cause.message.endswith("`selector` does not match template `labels`"):
         return "spec.selector" in paths
     return cause.message.startswith("Not found: ") and _first_quoted(cause.message) in _volume_names(child)
@@ -189,14 +193,14 @@ def _is_consequence(child: ChildJob, cause: Cause, paths: set[str]) -> bool:
 
 def _job_fault(child: ChildJob, cause: Cause) -> Iterator[FieldError]:
     kind = _TYPES.get(cause.reason, ErrorType.INVALID)
-    rule, fix = _fix_for(child, cause)
-    message = _without_object(cause.message)
+    rule, fix = _rule_and_fix(child, cause)
+    message = _without_value(cause.message)
     value = _first_quoted(cause.message)
-    for path in child.paths(_with_index(child.body, parts_of(cause.field), value), value):
+    for path in child.jobset_paths(_with_index(child.body, parts_of(cause.field), value), value):
         yield FieldError(path, kind, dig(child.raw, *path.parts), "", fix, rule, message)
 
 
-def _without_object(message: str) -> str:
+def _without_value(message: str) -> str:
     """The API server's message without the offending value if it is a list or an object: the path is enough."""
     kind, _, value_text = message.partition(": ")
     if not value_text.startswith(("{", "[")):
@@ -221,12 +225,12 @@ def _with_index(body: JSON, parts: Parts, value: str) -> Parts:
     return parts
 
 
-def _fix_for(child: ChildJob, cause: Cause) -> tuple[Rule, str | Callable[[], str]]:
+def _rule_and_fix(child: ChildJob, cause: Cause) -> tuple[Rule, str | Callable[[], str]]:
     field = _INDEX.sub("", cause.field)
-    for mistake in _MISTAKES:
-        if mistake.field.search(field) and mistake.message.search(cause.message):
-            hint = mistake.hint and partial(mistake.hint, child, cause.message)
-            return mistake.rule, hint or mistake.rule.fix
+    for common_fault in _COMMON_FAULTS:
+        if common_fault.path_pattern.search(field) and common_fault.message_pattern.search(cause.message):
+            hint = common_fault.hint and partial(common_fault.hint, child, cause.message)
+            return common_fault.rule, hint or common_fault.rule.fix
     return JOB, JOB.fix
 
 
@@ -234,7 +238,7 @@ def decode_faults(child: ChildJob, problem: Unreadable) -> list[FieldError]:
     """Findings about a Job that the API server cannot decode, with the path of the template if none is known."""
     fix = _type_hint(problem.go_type)
     locations: tuple[Parts, ...] = problem.paths or ((),)
-    paths = (path for parts in locations for path in child.paths(parts, ""))
+    paths = (path for parts in locations for path in child.jobset_paths(parts, ""))
     return [TYPE.at(path, dig(child.raw, *path.parts), why=problem.why, fix=fix) for path in paths]
 
 
@@ -261,7 +265,7 @@ def service_faults(raw: JSON, js: JobSet, causes: Iterable[Cause]) -> list[Field
         path = paths.get(cause.field, SPEC.at("network"))
         kind = _TYPES.get(cause.reason, ErrorType.INVALID)
         fix = SERVICE.fix if path == JOBSET_NAME else ""
-        findings.append(FieldError(path, kind, dig(raw, *path.parts), "", fix, SERVICE, _without_object(cause.message)))
+        findings.append(FieldError(path, kind, dig(raw, *path.parts), "", fix, SERVICE, _without_value(cause.message)))
     return findings
 
 
@@ -275,6 +279,6 @@ def claim_template_faults(claim: Claim, causes: Iterable[Cause]) -> list[FieldEr
         path = claim.path.at(*parts)
         kind = _TYPES.get(cause.reason, ErrorType.INVALID)
         findings.append(
-            FieldError(path, kind, dig(claim.template, *parts), "", CLAIM.fix, CLAIM, _without_object(cause.message))
+            FieldError(path, kind, dig(claim.template, *parts), "", CLAIM.fix, CLAIM, _without_value(cause.message))
         )
     return findings

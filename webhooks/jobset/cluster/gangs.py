@@ -1,10 +1,10 @@
 """Kinds of scheduling.k8s.io that spec.scheduling needs and the API server does not serve. Warnings.
 
 The warning names the flags that enable a missing kind. The set is not refused, since the kind may be enabled later and
-the controller waits for it. The answer of the API server is cached, so that many sets at once cost a few requests.
+the controller waits for it.
 
-Remembered: the kinds of `scheduling.k8s.io` that the API server serves, for 60 s. If a kind has changed, a warning is
-out of date.
+Remembered: the kinds of `scheduling.k8s.io` that the API server serves, for 60 s, so that many sets at once cost a few
+requests. If a kind has changed, a warning is out of date.
 """
 
 from api.gang_api import PROBE, PROBE_NAMESPACE, UNKNOWN, Served, keeps_topology, lacking
@@ -35,7 +35,7 @@ class SchedulingApi:
     def __init__(self) -> None:
         self._served: Lookups[None, Served] = Lookups(1)
 
-    async def missing(self, js: JobSet, client: Client) -> list[FieldError]:
+    async def warnings(self, js: JobSet, client: Client) -> list[FieldError]:
         """Warnings about kinds that the set's groups need and the API server lacks. Raises without an answer."""
         forest = shape(js)
         if forest is None:

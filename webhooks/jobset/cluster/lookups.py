@@ -11,13 +11,13 @@ V = TypeVar("V")
 
 
 class Lookups(Generic[K, V]):
-    """The last `size` answers by key. Times are of the event loop."""
+    """The last `max_answers` answers by key. Times are of the event loop."""
 
-    def __init__(self, size: int) -> None:
-        self._answers: Expiring[K, V] = Expiring(size)
+    def __init__(self, max_answers: int) -> None:
+        self._answers: Expiring[K, V] = Expiring(max_answers)
         self._locks: dict[K, asyncio.Lock] = {}
 
-    async def get(self, key: K, look_up: Callable[[], Awaitable[V]], seconds: Callable[[V], float]) -> V:
+    async def get(self, key: K, look_up: Callable[[], Awaitable[V]], cache_seconds: Callable[[V], float]) -> V:
         """The cached answer, or the answer of `look_up`, which is then cached for `seconds(answer)`.
 
         Concurrent callers with one key share one request. Raises the errors of `look_up`.
@@ -29,7 +29,7 @@ class Lookups(Generic[K, V]):
                 answer = self._answers.get(key, now())
                 if answer is None:
                     answer = await look_up()
-                    self._answers.put(key, answer, now() + seconds(answer))
+                    self._answers.put(key, answer, now() + cache_seconds(answer))
         finally:
             if not lock.locked():
                 self._locks.pop(key, None)

@@ -1,4 +1,4 @@
-"""Remembers JobSets that the API server has just accepted, to send no requests for sets that differ only in the name.
+"""Remembers JobSets that the API server has just accepted. For sets that differ only in the name, nothing is sent.
 
 A parameter sweep, or a queue that admits sets, often creates dozens of such sets at once. This module does no IO.
 
@@ -16,19 +16,19 @@ import msgspec
 from kube.model.expiring import Expiring
 from kube.model.meta import JSON, LAST_APPLIED
 
-SECONDS = 30.0
-"""How long an answer is used.
+ANSWER_SECONDS = 30.0
+"""Seconds for which an answer is used.
 
 If a quota or a policy changes meanwhile, or an object takes the name of a child, a warning about it is missing.
 """
 WAIT_SECONDS = 0.5
-"""How long a set waits for the answer about a set with its digest, before its own requests are sent."""
+"""Seconds that a set waits for the answer about a set with the same digest, before its own requests are sent."""
 MAX_DIGESTS = 1024
 """The most digests that are remembered: some 100 KiB."""
 
 
 class AnsweredSets:
-    """Whether a set was accepted without findings, by its digest (`digest`). An answer is used for `SECONDS`.
+    """Whether a set was accepted without findings, by its digest (`digest`). An answer is used for `ANSWER_SECONDS`.
 
     Times are of the event loop.
     """
@@ -39,19 +39,19 @@ class AnsweredSets:
 
     @contextlib.asynccontextmanager
     async def turn(self, key: bytes) -> AsyncIterator[bool]:
-        """Whether a set of this digest was accepted. While a set is checked, further sets of its digest wait.
+        """Yields whether a set with this digest was accepted. While one set is checked, sets with its digest wait.
 
         After an answer with findings no set waits: each set is sent and gets its own findings.
         """
-        accepted = self._answer(key)
+        is_accepted = self._answer(key)
         check_ended = self._running_checks.get(key)
-        if accepted is None and check_ended is not None:
+        if is_accepted is None and check_ended is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(WAIT_SECONDS):
                     await check_ended.wait()
-            accepted = self._answer(key)
-        if accepted is not None or key in self._running_checks:
-            yield bool(accepted)
+            is_accepted = self._answer(key)
+        if is_accepted is not None or key in self._running_checks:
+            yield bool(is_accepted)
             return
         check_ended = self._running_checks[key] = asyncio.Event()
         try:
@@ -60,9 +60,9 @@ class AnsweredSets:
             del self._running_checks[key]
             check_ended.set()
 
-    def add(self, key: bytes, *, accepted: bool) -> None:
+    def add(self, key: bytes, *, is_accepted: bool) -> None:
         """Remember the answer about a set that was sent."""
-        self._answers.put(key, accepted, asyncio.get_running_loop().time() + SECONDS)
+        self._answers.put(key, is_accepted, asyncio.get_running_loop().time() + ANSWER_SECONDS)
 
     def _answer(self, key: bytes) -> bool | None:
         return self._answers.get(key, asyncio.get_running_loop().time())

@@ -50,16 +50,16 @@ from webhooks.jobset.rules.scheduling import TOPOLOGY as GROUP_TOPOLOGY_PATH
 from webhooks.jobset.rules.scheduling import levels
 from webhooks.jobset.subject import Entry, Subject
 
-SECONDS_OF_FOUND = 60.0
-"""Seconds for which an existing object is not looked up again."""
-SECONDS_OF_MISSING = 5.0
-"""Seconds for which a missing object is not looked up again: a reader of the warning may create it at once."""
+SECONDS_IF_EXISTING = 60.0
+"""Seconds for which the answer about an existing object is used."""
+SECONDS_IF_MISSING = 5.0
+"""Seconds for which the answer about a missing object is used. A reader of the warning may create it at once."""
 MAX_ANSWERS = 1024
 """The most answers that are remembered."""
-LONGEST_SELECTOR = 1024
-"""The most characters of a node selector that is looked up: it is a part of the URL."""
+MAX_SELECTOR_LENGTH = 1024
+"""The most characters of a node selector that is looked up, since it is a part of the URL."""
 MAX_CLASSES = 100
-"""The most PriorityClasses that an unknown name is compared with."""
+"""The most PriorityClasses with which an unknown name is compared."""
 
 
 def _missing_rule(kind: str, message: str, fix: str = "create it") -> Rule:
@@ -97,8 +97,8 @@ GROUP_TOPOLOGY = warning(
     "correct it, or label nodes",
     kind=ErrorType.NOT_FOUND,
 )
-_BY_LABELS = {TOPOLOGY, NODE_SELECTOR, GROUP_TOPOLOGY}
-RESOURCES = {
+_LABEL_RULES = {TOPOLOGY, NODE_SELECTOR, GROUP_TOPOLOGY}
+RESOURCE_BY_RULE = {
     PRIORITY_CLASS: PRIORITY_CLASSES,
     SERVICE_ACCOUNT: SERVICE_ACCOUNTS,
     RUNTIME_CLASS: RUNTIME_CLASSES,
@@ -109,23 +109,23 @@ RESOURCES = {
     DEVICE_CLAIM: RESOURCE_CLAIMS,
     DEVICE_CLAIM_TEMPLATE: RESOURCE_CLAIM_TEMPLATES,
     NODE_NAME: NODES,
-    **dict.fromkeys(_BY_LABELS, NODES),
+    **dict.fromkeys(_LABEL_RULES, NODES),
 }
 """The resource that each rule looks up, by name or, for nodes, by labels."""
-_POD_FIELDS = {PRIORITY_CLASS: "priorityClassName", RUNTIME_CLASS: "runtimeClassName", NODE_NAME: "nodeName"}
-_REFERENCES = {
+_POD_FIELD_BY_RULE = {PRIORITY_CLASS: "priorityClassName", RUNTIME_CLASS: "runtimeClassName", NODE_NAME: "nodeName"}
+_RULE_BY_RESOURCE = {
     CONFIG_MAPS: CONFIG_MAP,
     SECRETS: SECRET,
     RESOURCE_CLAIMS: DEVICE_CLAIM,
     RESOURCE_CLAIM_TEMPLATES: DEVICE_CLAIM_TEMPLATE,
 }
-LOOKED_UP_FOR_AUTHORS = tuple(_REFERENCES)
-"""Kinds that are looked up with the rights of the JobSet's author; with other rights only if configured."""
+LOOKED_UP_FOR_AUTHORS = tuple(_RULE_BY_RESOURCE)
+"""Kinds that are looked up with the rights of the JobSet's author, and with the manager's rights only if configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The name of an object, or the labels of a node, that has to exist; `rule` is about a missing one.
+    """The name of an object, or the labels of a node, that has to exist. `rule` reports that it is missing.
 
     `paths`: where the JobSet has the name.
     """
@@ -137,14 +137,14 @@ class Need:
     """The policy that has set the name; empty if the author wrote it."""
 
 
-def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
-    """The needs of the pods of a JobSet, each name once. Invalid names are left out, as other rules refuse them.
+def needs_of(js: Subject, looked_up_kinds: Collection[Resource] = ()) -> list[Need]:
+    """The needs of the pods of a JobSet, each name once. Invalid names are left out, since other rules refuse them.
 
-    `looks_up`: which of ConfigMaps, Secrets and device claims are included, after all other needs.
+    `looked_up_kinds`: which of ConfigMaps, Secrets and device claims are included, after all other needs.
     """
     paths_by_need: dict[tuple[Rule, str], dict[Path, None]] = {}
     entries = [entry for entry in js.entries if entry.rjob.replicas]
-    for list_needs in (partial(_entry_needs, js), partial(_reference_needs, looks_up)):
+    for list_needs in (partial(_entry_needs, js), partial(_reference_needs, looked_up_kinds)):
         for rule, name, path in chain.from_iterable(map(list_needs, entries)):
             paths_by_need.setdefault((rule, name), {})[path] = None
     for level in levels(js):
@@ -152,7 +152,7 @@ def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
             topology_path = level.path.at(*GROUP_TOPOLOGY_PATH, 0, "key")
             paths_by_need.setdefault((GROUP_TOPOLOGY, level.topology), {})[topology_path] = None
     for claim in claims_of(js.js):
-        paths_by_need.pop((CLAIM, claim.name), None)  # the controller creates it
+        paths_by_need.pop((CLAIM, claim.name), None)  # the controller creates the claim
     policy = policy_that_set(js.js.metadata.annotations, "priorityClassName")
     return [
         Need(rule, name, tuple(paths), policy if rule is PRIORITY_CLASS else "")
@@ -160,8 +160,8 @@ def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
     ]
 
 
-def classes_of(claims: Iterable[Claim]) -> list[Need]:
-    """The StorageClasses that claims need."""
+def storage_class_needs(claims: Iterable[Claim]) -> list[Need]:
+    """Needs for the StorageClasses of claims."""
     paths_by_name: dict[str, list[Path]] = {}
     for claim in claims:
         name = claim.spec.get("storageClassName")
@@ -184,17 +184,17 @@ def _node_selector(pod: JSON) -> str:
     labels = pod.get("nodeSelector") or {}
     selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
     # The length is checked first: it limits how many labels are checked.
-    if len(selector) > LONGEST_SELECTOR or any(
+    if len(selector) > MAX_SELECTOR_LENGTH or any(
         not isinstance(value, str) or qualified_name(key) or label_value(value) for key, value in labels.items()
     ):
         return ""
     return selector
 
 
-def _reference_needs(looks_up: Collection[Resource], entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
-    pod_references = references(entry.rjob.pod_spec) if looks_up else ()
+def _reference_needs(looked_up_kinds: Collection[Resource], entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
+    pod_references = references(entry.rjob.pod_spec) if looked_up_kinds else ()
     return _valid_names(
-        entry, ((_REFERENCES[kind], name, path) for kind, name, path in pod_references if kind in looks_up)
+        entry, ((_RULE_BY_RESOURCE[kind], name, path) for kind, name, path in pod_references if kind in looked_up_kinds)
     )
 
 
@@ -208,7 +208,7 @@ def _valid_names(entry: Entry, names: Iterable[tuple[Rule, Any, Parts]]) -> Iter
 
 def _pod_needs(pod: JSON) -> Iterator[tuple[Rule, Any, Parts]]:
     """Names in a pod's spec, valid or not, with their paths in the spec."""
-    for rule, field in _POD_FIELDS.items():
+    for rule, field in _POD_FIELD_BY_RULE.items():
         yield rule, pod.get(field), (field,)
     if pod.get("serviceAccountName") != "default":  # Kubernetes creates it with the namespace
         yield SERVICE_ACCOUNT, pod.get("serviceAccountName"), ("serviceAccountName",)
@@ -229,8 +229,8 @@ def _topology_holder(js: Subject, entry: Entry) -> Path:
     return Path() if EXCLUSIVE_TOPOLOGY in js.js.metadata.annotations else entry.pod_path
 
 
-class _Answer(NamedTuple):
-    """`exists` is also true without the right to look the object up. `similar_name` exists and may have been meant."""
+class _Existence(NamedTuple):
+    """Whether an object exists, also True without the right to look it up. `similar_name`: an existing similar name."""
 
     exists: bool
     similar_name: str = ""
@@ -242,17 +242,17 @@ class Needs:
     def __init__(self, budget: float) -> None:
         """`budget`: seconds for one request."""
         self._budget = budget
-        self._answers: Lookups[tuple[str, str, str], _Answer] = Lookups(MAX_ANSWERS)
+        self._answers: Lookups[tuple[str, str, str], _Existence] = Lookups(MAX_ANSWERS)
         self._classes: Lookups[None, tuple[str, ...]] = Lookups(1)
 
-    async def missing(self, need: Need, namespace: str, client: Client) -> list[FieldError]:
+    async def warnings(self, need: Need, namespace: str, client: Client) -> list[FieldError]:
         """A warning at each path of the name if the object does not exist. Raises without an answer."""
-        resource = RESOURCES[need.rule]
+        resource = RESOURCE_BY_RULE[need.rule]
         scope = namespace if resource.namespaced else ""
         answer = await self._answers.get(
             (need.rule.id, scope, need.name),
             lambda: self._look_up(need, resource, scope, client),
-            lambda answer: SECONDS_OF_FOUND if answer.exists else SECONDS_OF_MISSING,
+            lambda answer: SECONDS_IF_EXISTING if answer.exists else SECONDS_IF_MISSING,
         )
         words = {
             "name": need.name,
@@ -261,31 +261,31 @@ class Needs:
         }
         return [] if answer.exists else [need.rule.at(path, need.name, **words) for path in need.paths]
 
-    async def _look_up(self, need: Need, resource: Resource, namespace: str, client: Client) -> _Answer:
+    async def _look_up(self, need: Need, resource: Resource, namespace: str, client: Client) -> _Existence:
         try:
-            if need.rule in _BY_LABELS:
+            if need.rule in _LABEL_RULES:
                 page = await client.list(
                     NODES, type=msgspec.Raw, label_selector=need.name, limit=1, timeout=self._budget
                 )
-                return _Answer(bool(page.items))
+                return _Existence(bool(page.items))
             scope = namespace or None
             await client.get(
                 resource, need.name, namespace=scope, type=msgspec.Raw, accept=METADATA, timeout=self._budget
             )
         except NotFound as error:
             if need.rule in {DEVICE_CLAIM, DEVICE_CLAIM_TEMPLATE} and not error.details.name:
-                return _Answer(True)  # the API server does not serve this version of the kind
-            return _Answer(False, await self._similar_class(need, client))
+                return _Existence(True)  # the API server does not serve this version of the kind
+            return _Existence(False, await self._similar_class(need, client))
         except Forbidden:
             pass
-        return _Answer(True)
+        return _Existence(True)
 
     async def _similar_class(self, need: Need, client: Client) -> str:
         """A PriorityClass with a similar name; empty for other kinds, whose names may be secret."""
         if need.rule is not PRIORITY_CLASS:
             return ""
         try:
-            names = await self._classes.get(None, lambda: self._class_names(client), lambda _: SECONDS_OF_MISSING)
+            names = await self._classes.get(None, lambda: self._class_names(client), lambda _: SECONDS_IF_MISSING)
         except (KubeError, TimeoutError):
             return ""  # the warning then names no similar class
         return nearest(need.name, names)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from api.jobset import JobSet
 from kube.model.field import FieldError, Layer
 from kube.model.jsontree import dig
-from webhooks.jobset.cluster.children import JOBSET_NAME, replicated_job
+from webhooks.jobset.cluster.children import JOBSET_NAME, replicated_job_path
 from webhooks.jobset.cluster.claims import claims_of
 from webhooks.jobset.cluster.decode import Parts
 from webhooks.jobset.cluster.faults import TYPE
@@ -24,7 +24,7 @@ def new_findings(findings: Iterable[FieldError], known_errors: Iterable[FieldErr
     errors = [error for error in known_errors if not error.is_warning]
     reported_paths = {error.path.parts for error in errors}
     repaired_paths = [error.path.parts for error in errors if error.layer is Layer.SCHEMA or error.rule is TYPE]
-    names = {replicated_job(i).at("name").parts for i in range(len(js.spec.replicated_jobs))}
+    names = {replicated_job_path(i).at("name").parts for i in range(len(js.spec.replicated_jobs))}
     if names and names <= reported_paths:
         reported_paths.add(JOBSET_NAME.parts)
     conflicting_volumes = {error.value for error in errors if error.rule is VOLUME}

@@ -3,8 +3,8 @@
 Such pods wait forever, and no status shows it. Each resource is compared with the largest amount that a node has
 (`status.allocatable`), whatever the node's labels and taints, and whether it is cordoned or not. The set is not
 refused, since nodes may be added later, also by an autoscaler. A set in a queue of Kueue gets no warning, since Kueue
-may request nodes when it admits the set. There is no warning either if the nodes are unknown: no right to list them, no
-nodes, too many nodes, or no answer in time.
+may request nodes when it admits the set. A set also gets no warning if the nodes are unknown: without the right to list
+them, without nodes, with too many nodes, or without an answer in time.
 
 Remembered: what the nodes offer, for 60 s. If it has changed, a warning is out of date.
 """
@@ -23,12 +23,12 @@ from kube.model.field import ErrorType, FieldError
 from kube.model.requests import Amounts, exceeding_resources
 from kube.resources import NODES
 from policy.judged import JudgedJobSet, Template
-from webhooks.jobset.cluster.capacity import too_few_domains, too_few_nodes
+from webhooks.jobset.cluster.capacity import domain_shortage_warnings, node_shortage_warnings
 from webhooks.jobset.cluster.lookups import Lookups
 from webhooks.jobset.cluster.verdict import warning
 from webhooks.offload import compute
 
-KEPT_FOR = 60.0
+CACHE_SECONDS = 60.0
 """Seconds for which the nodes are not read again, even if reading them timed out."""
 MAX_PAGES = 4
 """At most this many pages of the list of nodes are read: 2,000 nodes."""
@@ -41,13 +41,13 @@ MAX_LABELS = 256
 
 
 class Offers(NamedTuple):
-    """What the nodes offer.
+    """The resources and labels that the nodes offer.
 
     - `largest`: for each resource the largest amount of one node.
     - `total`: for each resource the sum of all nodes.
     - `domains`: for each key of a label the number of its values.
 
-    `total` and `domains` are for checks with the user's own rights; otherwise they are empty.
+    `total` and `domains` are empty for checks without the rights of the JobSet's author.
     """
 
     largest: Amounts = {}
@@ -55,7 +55,7 @@ class Offers(NamedTuple):
     domains: Mapping[str, int] = {}
 
 
-_UNKNOWN = Offers()
+_UNKNOWN_OFFERS = Offers()
 
 NO_RESOURCE = warning(
     "node-resource-missing",
@@ -86,31 +86,34 @@ class _Node(msgspec.Struct, gc=False):
     status: _Status | None = None
 
 
-def unmet_requests(judged: JudgedJobSet, largest: Amounts, *, own_rights: bool) -> Iterator[FieldError]:
-    """Warnings for each ReplicatedJob: about a resource that no node offers, and about one that no node has enough of.
+def unmet_request_warnings(judged: JudgedJobSet, largest: Amounts, *, has_author_rights: bool) -> Iterator[FieldError]:
+    """Warnings about a resource that no node offers, and about a resource of which no node has enough.
 
-    Of several resources the first by name is reported. `own_rights`: warnings say how much the largest node has.
+    Each ReplicatedJob gets at most one of each. Of several resources the first by name is reported.
+    `has_author_rights`: warnings say how much the largest node has.
     """
     for template in judged.templates:
         needs = {name: amount for name, amount in template.requests.items() if amount > 0} if template.pods else {}
-        missing = min(needs.keys() - largest.keys(), default="")
-        if missing:
-            check = partial(_what_to_check, missing, largest)
-            yield NO_RESOURCE.at(template.request_path(missing), missing, name=missing, what_to_check=check)
-        name = min(exceeding_resources(needs, largest), default="")
-        if name:
-            yield _too_large(template, name, largest, own_rights=own_rights)
+        missing_resource = min(needs.keys() - largest.keys(), default="")
+        if missing_resource:
+            check = partial(_what_to_check, missing_resource, largest)
+            yield NO_RESOURCE.at(
+                template.request_path(missing_resource), missing_resource, name=missing_resource, what_to_check=check
+            )
+        scarce_resource = min(exceeding_resources(needs, largest), default="")
+        if scarce_resource:
+            yield _too_large(template, scarce_resource, largest, has_author_rights=has_author_rights)
 
 
-def _what_to_check(missing: str, largest: Amounts) -> str:
-    if meant := device_meant(missing, largest):
+def _what_to_check(missing_resource: str, largest: Amounts) -> str:
+    if meant := device_meant(missing_resource, largest):
         return f"did you mean {meant}?"
-    return "does its device plugin run?" if "/" in missing else "add such nodes"
+    return "does its device plugin run?" if "/" in missing_resource else "add such nodes"
 
 
-def _too_large(template: Template, name: str, largest: Amounts, *, own_rights: bool) -> FieldError:
+def _too_large(template: Template, name: str, largest: Amounts, *, has_author_rights: bool) -> FieldError:
     largest_amount = format_number(largest[name], name)
-    what_nodes_have = f"the largest node has {largest_amount}" if own_rights else "more than any node has"
+    what_nodes_have = f"the largest node has {largest_amount}" if has_author_rights else "more than any node has"
     amount = format_amount(template.requests[name], name)
     return TOO_LARGE.at(template.request_path(name), None, amount=amount, what_nodes_have=what_nodes_have)
 
@@ -118,30 +121,33 @@ def _too_large(template: Template, name: str, largest: Amounts, *, own_rights: b
 class Nodes:
     """Reads the nodes, and remembers what they offer. A process has one instance."""
 
-    def __init__(self, budget: float, *, own_rights: bool) -> None:
-        """`budget`: seconds for all requests about one review. `own_rights` as for `unmet_requests`."""
+    def __init__(self, budget: float, *, has_author_rights: bool) -> None:
+        """`budget`: seconds for all requests about one review. `has_author_rights` as for `unmet_request_warnings`."""
         self._seconds = budget / _BUDGET_DIVISOR
-        self._own_rights = own_rights
+        self._has_author_rights = has_author_rights
         self._offers: Lookups[None, Offers] = Lookups(1)
 
-    async def shortages(self, judged: JudgedJobSet, client: Client) -> list[FieldError]:
+    async def warnings(self, judged: JudgedJobSet, client: Client) -> list[FieldError]:
         """Warnings about a new JobSet. Raises errors of the request, except for a missing right and a timeout."""
-        offers = await self._offers.get(None, lambda: self._read(client), lambda _: KEPT_FOR)
-        return await compute(self._warnings, judged, offers) if offers.largest else []
+        offers = await self._offers.get(None, lambda: self._read_offers(client), lambda _: CACHE_SECONDS)
+        return await compute(self._shortage_warnings, judged, offers) if offers.largest else []
 
-    def _warnings(self, judged: JudgedJobSet, offers: Offers) -> list[FieldError]:
-        unmet = list(unmet_requests(judged, offers.largest, own_rights=self._own_rights))
-        return [*(unmet or too_few_nodes(judged, offers.total)), *too_few_domains(judged, offers.domains)]
+    def _shortage_warnings(self, judged: JudgedJobSet, offers: Offers) -> list[FieldError]:
+        unmet = list(unmet_request_warnings(judged, offers.largest, has_author_rights=self._has_author_rights))
+        return [
+            *(unmet or node_shortage_warnings(judged, offers.total)),
+            *domain_shortage_warnings(judged, offers.domains),
+        ]
 
-    async def _read(self, client: Client) -> Offers:
+    async def _read_offers(self, client: Client) -> Offers:
         try:
             async with asyncio.timeout(self._seconds):
-                return await _offers(client, with_totals=self._own_rights)
+                return await _list_offers(client, with_totals=self._has_author_rights)
         except (Forbidden, TimeoutError):
-            return _UNKNOWN
+            return _UNKNOWN_OFFERS
 
 
-async def _offers(client: Client, *, with_totals: bool) -> Offers:
+async def _list_offers(client: Client, *, with_totals: bool) -> Offers:
     """What the nodes offer. `with_totals`: whether to fill `total` and `domains`, too."""
     largest: Amounts = {}
     total: Amounts = {}
@@ -157,9 +163,9 @@ async def _offers(client: Client, *, with_totals: bool) -> Offers:
                 if key in label_values or len(label_values) < MAX_LABELS:
                     label_values.setdefault(key, set()).add(value)
         if len(largest) > MAX_RESOURCES:
-            return _UNKNOWN
+            return _UNKNOWN_OFFERS
         token = page.metadata.continue_token
         if not token:
             domains = {key: len(values) for key, values in label_values.items()}
             return Offers(largest, total, domains) if with_totals else Offers(largest)
-    return _UNKNOWN
+    return _UNKNOWN_OFFERS

@@ -13,16 +13,17 @@ from kube.errors import KubeError
 from kube.model.field import FieldError
 from kube.transport import Request, Response, Transport
 
-PER_REVIEW = 16
+MAX_REQUESTS = 16
 """The most requests about one review."""
-AT_ONCE = 4
-"""The most requests about one review that are in flight at once."""
-REVIEWS = 16
-"""The most reviews about which requests are sent at once."""
-TURN_TIMEOUT = 0.5
-"""Seconds that a review waits for its slot: if very many arrive at once, some are answered without these checks."""
+MAX_REQUESTS_IN_FLIGHT = 4
+"""The most requests about one review that are in flight at the same time."""
+MAX_ASKING_REVIEWS = 16
+"""The most reviews about which requests are sent at the same time."""
+SLOT_TIMEOUT = 0.5
+"""Seconds that a review waits for its slot. If very many reviews arrive at once, some are answered without requests."""
 
-Ask = Callable[[], Awaitable[list[FieldError]]]
+Question = Callable[[], Awaitable[list[FieldError]]]
+"""Sends requests about one object, and returns the findings about it. Raises `KubeError` without an answer."""
 
 
 class NotAskedError(KubeError):
@@ -37,13 +38,13 @@ class BusyError(KubeError):
 
 
 @dataclass(slots=True)
-class _Turn:
-    """The transport of one review. The first request waits for one of the `slots` of reviews (`REVIEWS`)."""
+class _ReviewTransport:
+    """The transport of one review. The first request waits for one of the `slots` of reviews (`MAX_ASKING_REVIEWS`)."""
 
     transport: Transport
     slots: asyncio.Semaphore
     requests_left: int
-    in_flight: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    in_flight: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_REQUESTS_IN_FLIGHT))
     slot_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     has_slot: bool = False
     is_refused: bool = False
@@ -60,7 +61,7 @@ class _Turn:
     async def _require_slot(self) -> None:
         if not self.has_slot and not self.is_refused:
             try:
-                async with asyncio.timeout(TURN_TIMEOUT):
+                async with asyncio.timeout(SLOT_TIMEOUT):
                     self.has_slot = await self.slots.acquire()
             except TimeoutError:
                 self.is_refused = True
@@ -77,35 +78,35 @@ class _Turn:
             self.slots.release()
 
 
-class Questions:
+class ReviewClients:
     """Gives each review a client with limits. A process has one instance, which limits all reviews together."""
 
-    def __init__(self, client: Client, per_review: int) -> None:
-        """`per_review`: the most requests about one review. The limits of `client` apply, too."""
+    def __init__(self, client: Client, max_requests: int) -> None:
+        """`max_requests`: the most requests about one review. The limits of `client` apply, too."""
         self._client = client
-        self._per_review = per_review
-        self._slots = asyncio.Semaphore(REVIEWS)
+        self._max_requests = max_requests
+        self._slots = asyncio.Semaphore(MAX_ASKING_REVIEWS)
 
     @contextlib.asynccontextmanager
-    async def about_one_review(self) -> AsyncIterator[Client]:
+    async def client_for_review(self) -> AsyncIterator[Client]:
         """A client for the requests about one review, without retries of unanswered requests."""
-        turn = _Turn(self._client.transport, self._slots, self._per_review)
+        transport = _ReviewTransport(self._client.transport, self._slots, self._max_requests)
         try:
-            yield self._client.without_repeats(transport=turn)
+            yield self._client.without_repeats(transport=transport)
         finally:
-            await turn.close()
+            await transport.close()
 
 
-async def answers(asks: Sequence[Ask], deadline: float) -> list[list[FieldError] | Exception]:
-    """Run all `asks` at once until the deadline (loop time); returns the findings or the error of each."""
+async def answers(questions: Sequence[Question], deadline: float) -> list[list[FieldError] | Exception]:
+    """Ask all questions at once until the deadline (loop time). Returns the findings or the error of each question."""
 
-    async def answer(ask: Ask) -> list[FieldError] | Exception:
+    async def answer(question: Question) -> list[FieldError] | Exception:
         try:
             async with asyncio.timeout_at(deadline):
-                return await ask()
+                return await question()
         except (KubeError, TimeoutError) as error:
             return error
 
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(answer(ask)) for ask in asks]
+        tasks = [group.create_task(answer(question)) for question in questions]
     return [task.result() for task in tasks]

@@ -16,11 +16,11 @@ AGENT_TOO_NEW = warning(
     "{text}",
     "{how}",
 )
-_REMEDIES = {"mode": "set mode: MainContainer", "imageVolume": "remove the field"}
+_FIX_BY_FIELD = {"mode": "set mode: MainContainer", "imageVolume": "remove the field"}
 
 
-def agent_need(js: JobSet) -> tuple[str, Feature] | None:
-    """The field of the agent that an older API server does not support, and the feature that it needs."""
+def agent_field_and_feature(js: JobSet) -> tuple[str, Feature] | None:
+    """The field of the agent that an older API server does not support, and the feature that the field needs."""
     agent = agent_of(js)
     if agent is None:
         return None
@@ -35,8 +35,8 @@ class ServerVersion:
     def __init__(self) -> None:
         self._version: Lookups[str, Version | None] = Lookups(1)
 
-    async def shortfalls(self, field: str, feature: Feature, client: Client) -> list[FieldError]:
+    async def warnings(self, field: str, feature: Feature, client: Client) -> list[FieldError]:
         """A warning about this field of the agent, if the API server is too old for its feature."""
         version = await self._version.get("", client.server_version, lambda _: CACHE_SECONDS)
-        text, how = feature.shortfall(version), _REMEDIES[field]
+        text, how = feature.shortfall(version), _FIX_BY_FIELD[field]
         return [AGENT_TOO_NEW.at(SPEC.at("failurePolicy", "agent", field), text=text, how=how)] if text else []

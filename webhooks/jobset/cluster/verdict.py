@@ -1,4 +1,4 @@
-"""The meaning of the API server's answer to a dry run: whether it tells a fault of the JobSet. Pure.
+"""The meaning of the API server's answer to a dry run: whether the JobSet has a fault. Pure.
 
 Only the API server's own verdict on the object is a fault of the JobSet. A real API server (1.37) answers:
 - own validation: 422, the message begins with `Job.batch "name" is invalid`;
@@ -20,8 +20,8 @@ from kube.resources import JOBS, Resource
 
 DOCS = "docs/reference/validation.md#what-only-the-cluster-knows"
 """The page of rules about objects of the cluster."""
-MAX_WHY = 70
-"""Characters of a reason that are kept. A whole warning has 256."""
+MAX_REASON_LENGTH = 70
+"""The most characters of a reason in a warning. A whole warning has at most 256."""
 
 
 def warning(
@@ -40,8 +40,8 @@ class Verdict(Enum):
     UNKNOWN = "no verdict on the object"
 
 
-def busy_or_away(error: object) -> bool:
-    """Whether the answer is missing for a temporary reason: the API server is overloaded or unreachable."""
+def is_busy_or_unreachable(error: object) -> bool:
+    """Whether the error means that the API server is overloaded or unreachable."""
     if isinstance(error, ApiError):
         return error.code in {401, 408, 429} or error.code >= 500
     return isinstance(error, TimeoutError | TransportError)
@@ -49,7 +49,7 @@ def busy_or_away(error: object) -> bool:
 
 def verdict(error: ApiError, resource: Resource) -> Verdict:
     """The meaning of an error of a dry-run create. `cluster.decode` handles a 400 of the decoder."""
-    if busy_or_away(error):
+    if is_busy_or_unreachable(error):
         return Verdict.UNKNOWN
     if isinstance(error, AlreadyExists):
         return Verdict.EXISTS
@@ -70,18 +70,18 @@ def may_want_owner(error: ApiError) -> bool:
     return verdict(error, JOBS) is Verdict.REFUSED and "exceeded quota" not in error.message
 
 
-_MAX_USER = 30
+_MAX_USER_LENGTH = 30
 _NO_RIGHT = re.compile(r'User "([^"]*)" cannot (\w+) resource "([^"]+)"(?: in API group "([^"]*)")?.*', re.DOTALL)
 
 
 def _right_text(match: re.Match[str]) -> str:
     """The user and the missing right: verb and resource in full, and the end of a long name of a user."""
     user, verb, resource, group = match.groups()
-    user_text = user if len(user) <= _MAX_USER else f"...{user[3 - _MAX_USER :]}"
+    user_text = user if len(user) <= _MAX_USER_LENGTH else f"...{user[3 - _MAX_USER_LENGTH :]}"
     return f'User "{user_text}" cannot {verb} {resource}{f".{group}" if group else ""}'
 
 
-_NOISE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+_SHORTENINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r'^\S+ "[^"]*" is forbidden: '), ""),
     (re.compile(r"^\S+ is forbidden: (?=User )"), ""),
     (_NO_RIGHT, _right_text),
@@ -102,8 +102,10 @@ def describe_error(error: Exception, budget: float) -> str:
     if isinstance(error, UnreadableAnswerError):
         return "an answer that cannot be read"
     if not isinstance(error, ApiError):
-        return shorten(str(error), MAX_WHY)
+        return shorten(str(error), MAX_REASON_LENGTH)
     text = error.message
-    for pattern, short in _NOISE:
-        text = pattern.sub(short, text)
-    return shorten(text if error.code == 403 else f"{error.code} {text}" if error.code >= 500 else text, MAX_WHY)
+    for pattern, replacement in _SHORTENINGS:
+        text = pattern.sub(replacement, text)
+    return shorten(
+        text if error.code == 403 else f"{error.code} {text}" if error.code >= 500 else text, MAX_REASON_LENGTH
+    )

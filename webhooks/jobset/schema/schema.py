@@ -15,22 +15,22 @@ import msgspec
 from kube.model.field import FieldError
 from kube.model.meta import JSON
 from webhooks.jobset.schema.unknown import UnknownFields
-from webhooks.jobset.schema.walk import INTEGERS, Walk, bounds, list_keys, pattern, required_members
+from webhooks.jobset.schema.walk import BITS_BY_FORMAT, Walk, bounds, list_keys, pattern, required_members
 from webhooks.jobset.schema.words import INT_OR_STRING
 from webhooks.work import Work
 
 _COPIED_KEYWORDS = ("enum", "maxItems", "maxLength", "minLength")
-_KNOWN = {
+_KNOWN_KEYWORDS = {
     *_COPIED_KEYWORDS, INT_OR_STRING, "additionalProperties", "anyOf", "default", "description", "example", "format",
     "items",
     "maximum", "minimum", "pattern", "properties", "required", "type", "x-kubernetes-list-map-keys",
     "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-validations",
 }  # fmt: skip
-_LARGE = 100
-"""If the schema of list items has this many nodes, the library checks each item before a walk."""
+_LARGE_NODE_COUNT = 100
+"""If the schema of list items has at least this many nodes, the library checks each item before a walk."""
 _Check = Callable[[Any], bool]
-_Parts = dict[bytes, tuple[str, JSON]]
-"""By the JSON of a schema, its name and the schema."""
+_Definitions = dict[bytes, tuple[str, JSON]]
+"""The name and the schema of each `$defs` entry, by the JSON of the schema."""
 _TYPES = {"array", "boolean", "integer", "number", "object", "string"}
 
 
@@ -42,13 +42,13 @@ class Schema:
         members = {name: node for name, node in schema["properties"].items() if name != "status"}
         self._schema = {**schema, "properties": members}
         self._is_valid = _validity_check(self._schema)
-        self._large = {id(node): node for node in _large_items(self._schema)}
-        self._unknown = UnknownFields(schema)
+        self._large_schemas = {id(node): node for node in _large_items(self._schema)}
+        self._unknown_fields = UnknownFields(schema)
 
     @cached_property
     def _item_checks(self) -> dict[int, _Check]:
         """Checks of large list items, created with the first invalid object, as they take 2 MiB."""
-        return {number: _validity_check(node) for number, node in self._large.items()}
+        return {number: _validity_check(node) for number, node in self._large_schemas.items()}
 
     def faults(self, obj: JSON, work: Work | None = None) -> list[FieldError]:
         """The errors of the API server's schema validation, at most 500; empty for a valid object.
@@ -61,13 +61,13 @@ class Schema:
         walk.repair(obj, self._schema)
         return walk.faults
 
-    def unknown(self, obj: JSON) -> list[FieldError]:
+    def unknown_fields(self, obj: JSON) -> list[FieldError]:
         """Fields that the schema does not have, as the API server's strict decoding finds them, at most 500."""
-        return self._unknown.find(obj)
+        return self._unknown_fields.find(obj)
 
-    def respelt(self, obj: JSON) -> tuple[JSON, list[tuple[FieldError, str]]]:
+    def with_right_names(self, obj: JSON) -> tuple[JSON, list[tuple[FieldError, str]]]:
         """The object with misspelled fields renamed, and for each of these fields a finding and its right name."""
-        return self._unknown.respelt(obj)
+        return self._unknown_fields.with_right_names(obj)
 
     def repair(self, obj: JSON, faults: Sequence[FieldError], work: Work | None = None) -> JSON:
         """The object without its invalid parts, so that other checks can read it. It shares the valid parts.
@@ -83,7 +83,7 @@ class Schema:
 
 def _require_known(node: JSON, path: str) -> None:
     """Raise ValueError for a schema that the walk would misread."""
-    if unknown := node.keys() - _KNOWN:
+    if unknown := node.keys() - _KNOWN_KEYWORDS:
         raise ValueError(f"schema of {path or 'the object'}: no such keyword: {', '.join(sorted(unknown))}")
     kind = node.get("type", "integer" if INT_OR_STRING in node else "")
     if (
@@ -92,34 +92,34 @@ def _require_known(node: JSON, path: str) -> None:
         or (kind == "array" and "items" not in node)
     ):
         raise ValueError(f"schema of {path or 'the object'}: type {kind!r} without its items, or in alternatives")
-    if kind == "integer" and node.get("format") not in INTEGERS:
+    if kind == "integer" and node.get("format") not in BITS_BY_FORMAT:
         raise ValueError(f"schema of {path}: no such format of integers: {node['format']}")
-    for name, child in _children(node):
+    for name, child in _child_schemas(node):
         _require_known(child, f"{path}.{name}".lstrip("."))
 
 
-def _children(node: JSON) -> list[tuple[str, JSON]]:
+def _child_schemas(node: JSON) -> list[tuple[str, JSON]]:
     properties = list(node.get("properties", {}).items())
     return properties + [(key, node[key]) for key in ("items", "additionalProperties") if key in node]
 
 
 def _large_items(node: JSON) -> Iterator[JSON]:
     """Schemas of list items that are worth a check of their own, so that a walk skips valid items."""
-    for key, child in _children(node):
-        if key == "items" and _size(child) >= _LARGE:
+    for key, child in _child_schemas(node):
+        if key == "items" and _node_count(child) >= _LARGE_NODE_COUNT:
             yield child
         yield from _large_items(child)
 
 
-def _size(node: JSON) -> int:
-    return 1 + sum(_size(child) for _, child in _children(node))
+def _node_count(node: JSON) -> int:
+    return 1 + sum(_node_count(child) for _, child in _child_schemas(node))
 
 
 def _validity_check(node: JSON) -> _Check:
-    """A fast check of values for this node. A value that passes is certainly valid."""
-    parts: _Parts = {}
-    schema = _json_schema(node, parts)
-    schema = {**schema, "$defs": dict(parts.values())}
+    """A fast check of values for the schema `node`. A value that passes is certainly valid."""
+    definitions: _Definitions = {}
+    schema = _json_schema(node, definitions)
+    schema = {**schema, "$defs": dict(definitions.values())}
     is_valid = jsonschema_rs.Draft202012Validator(schema, pattern_options=jsonschema_rs.RegexOptions()).is_valid
     is_unique = _uniqueness(node) or (lambda _: True)
 
@@ -132,11 +132,11 @@ def _validity_check(node: JSON) -> _Check:
     return is_certainly_valid
 
 
-def _json_schema(node: JSON, parts: _Parts, *, nullable: bool = False) -> JSON:
-    """A JSON Schema that accepts nothing that the walk refuses. `nullable`: null is accepted, as it means absent.
+def _json_schema(node: JSON, definitions: _Definitions, *, nullable: bool = False) -> JSON:
+    """A JSON Schema that refuses all that the walk refuses. `nullable`: null is accepted, since it means absent.
 
-    Schemas of objects are stored in `parts`, and equal ones (most are of containers) once, since a compiled schema
-    stays in memory.
+    Schemas of objects are stored in `definitions`. Equal schemas (mostly of containers) are stored once, since a
+    compiled schema stays in memory.
     """
     types = ["integer", "string"] if INT_OR_STRING in node else [node["type"]]
     null = ["null"] if nullable else []
@@ -151,17 +151,17 @@ def _json_schema(node: JSON, parts: _Parts, *, nullable: bool = False) -> JSON:
     if node.get("x-kubernetes-list-type") == "set":
         schema["uniqueItems"] = True
     if "items" in node:
-        schema["items"] = _json_schema(node["items"], parts)
+        schema["items"] = _json_schema(node["items"], definitions)
     if "additionalProperties" in node:
-        schema["additionalProperties"] = _json_schema(node["additionalProperties"], parts, nullable=True)
+        schema["additionalProperties"] = _json_schema(node["additionalProperties"], definitions, nullable=True)
     if "properties" in node:
-        needed = required_members(node)
-        schema["required"] = needed
+        required = required_members(node)
+        schema["required"] = required
         members = node["properties"].items()
         schema["properties"] = {
-            name: _json_schema(child, parts, nullable=name not in needed) for name, child in members
+            name: _json_schema(child, definitions, nullable=name not in required) for name, child in members
         }
-        name, _ = parts.setdefault(msgspec.json.encode(schema), (str(len(parts)), schema))
+        name, _ = definitions.setdefault(msgspec.json.encode(schema), (str(len(definitions)), schema))
         return {"$ref": f"#/$defs/{name}"}
     return schema
 
@@ -169,11 +169,11 @@ def _json_schema(node: JSON, parts: _Parts, *, nullable: bool = False) -> JSON:
 def _uniqueness(node: JSON) -> _Check | None:
     """A check that the items of every list of type map differ in their keys; None if there is no such list.
 
-    JSON Schema has no keyword for this. The check is for values that are valid otherwise, and may fail for a valid one.
+    JSON Schema has no keyword for this check. It expects values that are valid otherwise, and may refuse a valid value.
     """
     if node.get("type") == "array":
         return _unique_items(node, _uniqueness(node["items"]))
-    checks = {name: check for name, child in _children(node) if (check := _uniqueness(child))}
+    checks = {name: check for name, child in _child_schemas(node) if (check := _uniqueness(child))}
     if check_value := checks.pop("additionalProperties", None):
         return lambda value: all(check_value(member) for member in value.values() if member)
     if len(checks) == 1:
@@ -183,15 +183,15 @@ def _uniqueness(node: JSON) -> _Check | None:
 
 
 def _unique_members(checks: Mapping[str, _Check]) -> _Check:
-    get = checks.get
+    check_of = checks.get
 
-    def members(value: JSON) -> bool:
+    def has_valid_members(value: JSON) -> bool:
         for name in value:  # noqa: SIM110 - a generator would double the time
-            if (check := get(name)) and (member := value[name]) and not check(member):
+            if (check := check_of(name)) and (member := value[name]) and not check(member):
                 return False
         return True
 
-    return members
+    return has_valid_members
 
 
 def _unique_items(node: JSON, check: _Check | None) -> _Check | None:
@@ -201,11 +201,11 @@ def _unique_items(node: JSON, check: _Check | None) -> _Check | None:
     required_keys = [key for key in keys if key in required_members(node["items"])]
     first_key = itemgetter(required_keys[0]) if required_keys else (lambda _: None)
 
-    def items(value: list[JSON]) -> bool:
+    def has_unique_items(value: list[JSON]) -> bool:
         if len(value) > 1 and len(set(map(first_key, value))) < len(value):
             distinct_keys = {tuple(item.get(key) or default for key, default in keys.items()) for item in value}
             if len(distinct_keys) < len(value):
                 return False
         return check is None or all(map(check, value))
 
-    return items
+    return has_unique_items

@@ -16,9 +16,10 @@ from kube.model.suggest import Comparison, did_you_mean, nearest
 from webhooks.jobset.schema.words import INT_OR_STRING, type_name
 
 MAX_UNKNOWN = 500
+"""The most unknown fields that are reported for one object."""
 _SOURCE = "CRD schema"
-_CERTAIN = 0.85
-"""Similarity from which an unknown name counts as a misspelling, even if another object has a field of this name."""
+_CERTAIN_LIKENESS = 0.85
+"""The similarity from which an unknown name is a misspelling, even if another object has a field of this name."""
 
 _MESSAGE = 'unknown field "{field}"'
 UNKNOWN = Rule("schema-unknown-field", ErrorType.INVALID, _MESSAGE, "{guess}", _SOURCE, Layer.SCHEMA)
@@ -29,14 +30,14 @@ _METADATA = (
     "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink",
     "uid",
 )  # fmt: skip
-_FORMER = {"jobs": "replicatedJobs"}
-"""Present names by their names in v1alpha1."""
-_TRAINING = {
+_RENAMED = {"jobs": "replicatedJobs"}
+"""Present names of fields by their names in v1alpha1."""
+_TRAINING_KIND_BY_FIELD = {
     "pytorchReplicaSpecs": "a PyTorchJob", "mpiReplicaSpecs": "an MPIJob", "tfReplicaSpecs": "a TFJob",
     "xgbReplicaSpecs": "an XGBoostJob", "runPolicy": "a training job such as PyTorchJob",
 }  # fmt: skip
 """Fields in the spec of other training jobs, and the kind that has them. They resemble no field of a JobSet."""
-_CONVERT = "it belongs to {kind}: `jobset init --from FILE` makes a JobSet of a PyTorchJob, an MPIJob or a Job"
+_CONVERT_HINT = "it belongs to {kind}: `jobset init --from FILE` makes a JobSet of a PyTorchJob, an MPIJob or a Job"
 _Parts = tuple[str | int, ...]
 _Location = tuple[str, ...]
 """The path of a node in the schema: member names, `*` for the items of a list or the values of a map."""
@@ -63,7 +64,7 @@ class UnknownFields:
         """One finding for each unknown field, at most 500. Fields inside an unknown field are not reported."""
         return list(islice(self._walk(obj, self._schema, ()), MAX_UNKNOWN))
 
-    def respelt(self, obj: Any) -> tuple[Any, list[tuple[FieldError, str]]]:
+    def with_right_names(self, obj: Any) -> tuple[Any, list[tuple[FieldError, str]]]:
         """The object with misspelled fields renamed, and for each of these fields a finding and its right name.
 
         A field is renamed if the object has no field of the right name, and that field accepts the value's type. Paths
@@ -75,7 +76,7 @@ class UnknownFields:
     def _right_name(self, name: str, value: JSON, properties: JSON, path: Path) -> tuple[FieldError, str] | None:
         """The finding about an unknown member of `value`, and its right name; None if it keeps its name."""
         right_name = _likely_name(name, properties)
-        if not right_name or right_name in value or not _fits(value[name], properties[right_name]):
+        if not right_name or right_name in value or not _accepts_type(value[name], properties[right_name]):
             return None
         finding = self._finding(name, value[name], properties, path)
         return (finding, right_name) if finding.rule is UNKNOWN else None
@@ -86,24 +87,26 @@ class UnknownFields:
                 yield from self._walk(item, node["items"], (*path, i))
         elif isinstance(value, dict) and node.get("type") == "object":
             properties, extra = node.get("properties", {}), node.get("additionalProperties")
-            training = [name for name in _TRAINING if name in value and _is_of_training(name, properties)]
+            training_fields = [
+                name for name in _TRAINING_KIND_BY_FIELD if name in value and _is_of_training_job(name, properties)
+            ]
             for name, member in value.items():
                 child = properties.get(name, extra)
                 if child is not None:
                     yield from self._walk(member, child, (*path, name))
-                elif name not in training[1:]:  # one field is enough to recognise the kind
+                elif name not in training_fields[1:]:  # one field is enough to recognise the kind
                     yield self._finding(name, member, properties, Path(path))
 
     def _finding(self, name: str, value: Any, properties: JSON, path: Path) -> FieldError:
         """The finding about an unknown field of an object at `path` whose schema has these `properties`."""
         likely_name = _likely_name(name, properties)
-        is_former = bool(likely_name) and _FORMER.get(name) == likely_name
-        is_misspelling = is_former or Comparison(name).likeness(likely_name) >= _CERTAIN
+        is_former = bool(likely_name) and _RENAMED.get(name) == likely_name
+        is_misspelling = is_former or Comparison(name).likeness(likely_name) >= _CERTAIN_LIKENESS
         if not is_misspelling and (location := self._nearest_holder(name, value, path)):
             finding = MISPLACED.at(path.at(name), value, field=name, place=location)
         else:
-            if _is_of_training(name, properties):
-                guess = _CONVERT.format(kind=_TRAINING[name])
+            if _is_of_training_job(name, properties):
+                guess = _CONVERT_HINT.format(kind=_TRAINING_KIND_BY_FIELD[name])
             elif likely_name:
                 guess = f"did you mean {quote(likely_name)}?"
             else:
@@ -112,28 +115,32 @@ class UnknownFields:
         return replace(finding, verbatim=finding.detail)
 
     def _nearest_holder(self, name: str, value: Any, path: Path) -> str:
-        """The nearest object that has a field of this name that accepts the value's type; empty if there is none."""
-        own = tuple("*" if isinstance(part, int) else part for part in path.parts)
-        fitting = [each for each in self._locations.get(name, ()) if _fits(value, each[1]) and each[0] != own]
+        """The path of the nearest object whose field of this name accepts the value's type; empty if there is none."""
+        own_location = tuple("*" if isinstance(part, int) else part for part in path.parts)
+        fitting = [
+            each for each in self._locations.get(name, ()) if _accepts_type(value, each[1]) and each[0] != own_location
+        ]
         if not fitting:
             return ""
-        location, _ = min(fitting, key=lambda each: _distance(own, each[0], in_enum=value in each[1].get("enum", ())))
-        common = _common_length(own, location)
+        location, _ = min(
+            fitting, key=lambda each: _distance(own_location, each[0], in_enum=value in each[1].get("enum", ()))
+        )
+        common = _common_length(own_location, location)
         text = str(Path(path.parts[:common]))
         for part in location[common:]:
             text += "[*]" if part == "*" else f".{part}" if text else part
         return text or "the top level"
 
 
-def _is_of_training(name: str, properties: JSON) -> bool:
-    """Whether the spec of a JobSet has a field of another training job."""
-    return name in _TRAINING and "replicatedJobs" in properties
+def _is_of_training_job(name: str, properties: JSON) -> bool:
+    """Whether `name`, in an object whose schema has these `properties`, is a field of another training job."""
+    return name in _TRAINING_KIND_BY_FIELD and "replicatedJobs" in properties
 
 
 def _likely_name(name: str, properties: JSON) -> str:
     """The name among `properties` that the author likely meant; empty if there is none."""
-    present_name = _FORMER.get(name, "")
-    if present_name in properties or _is_of_training(name, properties):
+    present_name = _RENAMED.get(name, "")
+    if present_name in properties or _is_of_training_job(name, properties):
         return present_name
     return nearest(name, properties)
 
@@ -166,22 +173,24 @@ class _Respelling:
         return respelled
 
 
-def _fits(value: Any, node: JSON) -> bool:
+def _accepts_type(value: Any, node: JSON) -> bool:
     """Whether a node accepts the type of a value."""
     kind = type_name(value)
     return kind in {"null", node.get("type")} or (INT_OR_STRING in node and kind in {"integer", "string"})
 
 
-def _common_length(own: _Location, other: _Location) -> int:
-    """Number of leading parts that two paths have in common."""
-    pairs = zip(own, other, strict=False)
-    return next((i for i, (part, other_part) in enumerate(pairs) if part != other_part), min(len(own), len(other)))
+def _common_length(own_location: _Location, other: _Location) -> int:
+    """Number of leading parts that two locations have in common."""
+    pairs = zip(own_location, other, strict=False)
+    return next(
+        (i for i, (part, other_part) in enumerate(pairs) if part != other_part), min(len(own_location), len(other))
+    )
 
 
-def _distance(own: _Location, other: _Location, *, in_enum: bool) -> tuple[int, bool, int]:
-    """Sort key of the distance from one path to another: steps, then whether the value is in the enum, then steps up.
+def _distance(own_location: _Location, other: _Location, *, in_enum: bool) -> tuple[int, bool, int]:
+    """Sort key of the distance from one location to another: the steps, then `in_enum`, then the steps up.
 
-    `in_enum`: whether the field at `other` has the value in its enum, so that it is nearer.
+    `in_enum`: whether the field at `other` has the value in its enum, which makes the field nearer.
     """
-    up = len(own) - _common_length(own, other)
-    return up + len(other) - _common_length(own, other), not in_enum, up
+    up = len(own_location) - _common_length(own_location, other)
+    return up + len(other) - _common_length(own_location, other), not in_enum, up

@@ -17,9 +17,9 @@ from webhooks.jobset.schema import words
 from webhooks.work import Work
 
 MAX_FAULTS = 500
-"""The most faults that are reported: enough for any reader, and a limit of the work for an object."""
-INTEGERS: Final = {None: 64, "int32": 32, "int64": 64}
-"""Bits of an integer by its format."""
+"""The most faults of one object that are reported, which also limits the work for the object."""
+BITS_BY_FORMAT: Final = {None: 64, "int32": 32, "int64": 64}
+"""The bits of an integer by the format in its schema."""
 DATE_TIME: Final = (
     r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?"
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})$"
@@ -31,32 +31,32 @@ _compiled = cache(re2.compile)
 
 
 def bounds(node: JSON) -> tuple[int, int]:
-    """Smallest and largest integer of the node's format."""
-    limit = 1 << INTEGERS[node.get("format")] - 1
+    """The smallest and the largest integer of the node's format."""
+    limit = 1 << BITS_BY_FORMAT[node.get("format")] - 1
     return -limit, limit - 1
 
 
 def pattern(node: JSON) -> str:
-    """Regular expression for the node's texts; empty if every text is valid."""
+    """The regular expression for the node's texts; empty if every text is valid."""
     return DATE_TIME if node.get("format") == "date-time" else node.get("pattern", "")
 
 
 def required_members(node: JSON) -> list[str]:
-    """Members that an object must have: required members without a default in the schema."""
+    """The members that an object must have: required members without a default in the schema."""
     return [name for name in node.get("required", ()) if "default" not in node["properties"].get(name, {})]
 
 
 def list_keys(node: JSON) -> dict[str, Any]:
-    """Members that distinguish the items of a list, with their defaults (None: no default)."""
+    """The members that distinguish the items of a list, with their defaults (None: no default)."""
     members = node.get("items", {}).get("properties", {})
     return {key: members.get(key, {}).get("default") for key in node.get("x-kubernetes-list-map-keys", ())}
 
 
-def zero(node: JSON) -> Any:
+def simplest_value(node: JSON) -> Any:
     """The simplest valid value of a node."""
     match node.get("type", "integer"):
         case "object":
-            return {name: zero(node["properties"][name]) for name in required_members(node)}
+            return {name: simplest_value(node["properties"][name]) for name in required_members(node)}
         case "array":
             return []
         case "string":
@@ -69,16 +69,16 @@ def zero(node: JSON) -> Any:
 
 _Parts = tuple[str | int, ...]
 
-_STEPS = 40
+_STEPS_PER_VALUE = 40
 """Steps of work for visiting one value."""
 
 
-class _EnoughError(Exception):
+class _MaxFaultsError(Exception):
     """Raised to end the walk once MAX_FAULTS faults are known."""
 
 
 class Walk:
-    """A walk and its faults. It ends after MAX_FAULTS faults, to be fast for any object."""
+    """A walk over one object, and the faults that it has found. It ends after MAX_FAULTS faults."""
 
     def __init__(self, fast_checks: Mapping[int, Callable[[Any], bool]], work: Work | None = None) -> None:
         """`fast_checks`: checks of some nodes, by the id of the node. Values that pass them are not walked."""
@@ -94,17 +94,17 @@ class Walk:
         """
         try:
             repaired = self._visit(value, node, ())
-        except _EnoughError:
-            return zero(node)
-        return zero(node) if repaired is _REMOVED else repaired
+        except _MaxFaultsError:
+            return simplest_value(node)
+        return simplest_value(node) if repaired is _REMOVED else repaired
 
     def _report(self, fault: Callable[..., FieldError], path: _Parts, *arguments: Any, **words: Any) -> None:
         if len(self.faults) == MAX_FAULTS:
-            raise _EnoughError
+            raise _MaxFaultsError
         self.faults.append(fault(Path(path), *arguments, **words))
 
     def _visit(self, value: Any, node: JSON, path: _Parts) -> Any:
-        self._work.spend(_STEPS)
+        self._work.spend(_STEPS_PER_VALUE)
         if (is_valid := self._fast_checks.get(id(node))) and is_valid(value):
             return value
         kind = words.type_name(value)
@@ -113,31 +113,31 @@ class Walk:
         else:
             fits = kind == node["type"] or (kind == "integer" and node["type"] == "number")
         if not fits:
-            self._report(words.wrong_type, path, value, node)
+            self._report(words.wrong_type_fault, path, value, node)
             return _REMOVED
-        visit = _VISITS.get(kind)
+        visit = _VISIT_BY_TYPE.get(kind)
         return visit(self, value, node, path) if visit else value
 
-    def _object(self, value: JSON, node: JSON, path: _Parts) -> JSON:
+    def _visit_object(self, value: JSON, node: JSON, path: _Parts) -> JSON:
         properties, extra = node.get("properties", {}), node.get("additionalProperties")
-        changed: JSON = {}
+        changed_members: JSON = {}
         for name, member in value.items():
             child = properties.get(name, extra)
             if child and member is not None:
                 repaired = self._visit(member, child, (*path, name))
                 if repaired is not member:
-                    changed[name] = repaired
+                    changed_members[name] = repaired
         for name in required_members(node):
             if value.get(name) is None:
-                self._report(words.missing_member, (*path, name), properties[name])
-                changed[name] = _REMOVED
-            if changed.get(name) is _REMOVED:
-                changed[name] = zero(properties[name])
-        if not changed:
+                self._report(words.missing_member_fault, (*path, name), properties[name])
+                changed_members[name] = _REMOVED
+            if changed_members.get(name) is _REMOVED:
+                changed_members[name] = simplest_value(properties[name])
+        if not changed_members:
             return value
-        return {name: member for name, member in {**value, **changed}.items() if member is not _REMOVED}
+        return {name: member for name, member in {**value, **changed_members}.items() if member is not _REMOVED}
 
-    def _array(self, array: list[Any], node: JSON, path: _Parts) -> list[Any]:
+    def _visit_array(self, array: list[Any], node: JSON, path: _Parts) -> list[Any]:
         limit, allowed_items = node.get("maxItems"), array
         if limit is not None and len(array) > limit:
             self._report(words.MAX_ITEMS.at, path, len(array), limit=limit, surplus=len(array) - limit)
@@ -150,7 +150,7 @@ class Walk:
             repaired.append(self._visit(item, item_node, (*path, i)))
         if len(repaired) == len(array) and all(map(operator.is_, repaired, array)):
             return array
-        return [zero(item_node) if item is _REMOVED else item for item in repaired]
+        return [simplest_value(item_node) if item is _REMOVED else item for item in repaired]
 
     def _duplicate_reporter(self, node: JSON, path: _Parts) -> Callable[[int, Any], None]:
         """A function that gets the items of one list with their indexes, and reports duplicates."""
@@ -161,7 +161,7 @@ class Walk:
         first_indexes: dict[Any, int] = {}
 
         def report_duplicate(i: int, item: Any) -> None:
-            item_key = [item] if kind == "set" else _key(item, keys)
+            item_key = [item] if kind == "set" else _key_values(item, keys)
             try:
                 # True, 1 and 1.0 are equal in Python but not for the API server.
                 first = first_indexes.setdefault((*item_key, *map(type, item_key)), i)
@@ -174,26 +174,26 @@ class Walk:
             else:
                 key, *_ = keys
                 item_path = (*path, i) if item.get(key) is None else (*path, i, key)
-                self._report(words.duplicate, item_path, first, dict(zip(keys, item_key, strict=True)))
+                self._report(words.duplicate_fault, item_path, first, dict(zip(keys, item_key, strict=True)))
 
         return report_duplicate
 
-    def _string(self, value: str, node: JSON, path: _Parts) -> Any:
+    def _visit_string(self, value: str, node: JSON, path: _Parts) -> Any:
         if "enum" in node:
             if value not in node["enum"]:
-                self._report(words.not_in_enum, path, value, node["enum"])
+                self._report(words.enum_fault, path, value, node["enum"])
             return value
         if len(value) > node.get("maxLength", len(value)):
-            self._report(words.too_long, path, node)
+            self._report(words.too_long_fault, path, node)
         elif len(value) < node.get("minLength", 0):
-            self._report(words.too_short, path, value, node)
+            self._report(words.too_short_fault, path, value, node)
         elif (expression := pattern(node)) and not _compiled(expression).search(value.encode(errors="replace")):
-            self._report(words.wrong_text, path, value, node)
+            self._report(words.wrong_text_fault, path, value, node)
         else:
             return value
         return _REMOVED
 
-    def _integer(self, value: float, node: JSON, path: _Parts) -> Any:
+    def _visit_integer(self, value: float, node: JSON, path: _Parts) -> Any:
         low, high = bounds(node)
         if not low <= value <= high:
             limits = {"low": max(low, node.get("minimum", low)), "high": min(high, node.get("maximum", high))}
@@ -207,11 +207,11 @@ class Walk:
         return _REMOVED
 
 
-_VISITS: Final[Mapping[str, Callable[[Walk, Any, JSON, _Parts], Any]]] = {
-    "object": Walk._object,  # noqa: SLF001 - the class's own table
-    "array": Walk._array,  # noqa: SLF001
-    "string": Walk._string,  # noqa: SLF001
-    "integer": Walk._integer,  # noqa: SLF001
+_VISIT_BY_TYPE: Final[Mapping[str, Callable[[Walk, Any, JSON, _Parts], Any]]] = {
+    "object": Walk._visit_object,  # noqa: SLF001 - the class's own table
+    "array": Walk._visit_array,  # noqa: SLF001
+    "string": Walk._visit_string,  # noqa: SLF001
+    "integer": Walk._visit_integer,  # noqa: SLF001
 }
 
 
@@ -219,8 +219,8 @@ def _ignore(_: int, __: Any) -> None:
     """Report nothing."""
 
 
-def _key(item: Any, keys: Mapping[str, Any]) -> list[Any]:
-    """Values of the keys of an item, or their defaults; None for an absent value without a default."""
+def _key_values(item: Any, keys: Mapping[str, Any]) -> list[Any]:
+    """The values of an item's keys, or their defaults; None for an absent value without a default."""
     if not isinstance(item, dict):
         return _NO_KEY
     return [default if (value := item.get(key)) is None else value for key, default in keys.items()]

@@ -1,7 +1,7 @@
 """Values that the CRD's schema refuses: the rules, and fixes for common mistakes.
 
-This module has the messages; `walk.py` finds the paths. Messages of the API server are kept if they help, so that the
-API server and the webhook give the same answers.
+`walk.py` finds the values. A rule has the message of the API server if this message helps, so that the API server and
+the webhook give the same answers.
 """
 
 import math
@@ -59,7 +59,7 @@ DUPLICATE_KEY = _rule("duplicate-key", ErrorType.DUPLICATE, "item {first} has it
 DUPLICATE_ITEM = _rule("duplicate-item", ErrorType.DUPLICATE, "item {first} is the same", "remove one of them")
 
 INT_OR_STRING = "x-kubernetes-int-or-string"
-_NAMES = {
+_JSON_TYPES = {
     type(None): "null",
     bool: "boolean",
     int: "integer",
@@ -67,7 +67,7 @@ _NAMES = {
     list: "array",
     dict: "object",
 }
-_IS = {
+_TYPE_WITH_ARTICLE = {
     "null": "null",
     "boolean": "a boolean",
     "integer": "an integer",
@@ -76,7 +76,7 @@ _IS = {
     "array": "an array",
     "object": "an object",
 }
-_LIKE = {
+_WORDS_BY_TYPE = {
     "string": "a text",
     "integer": "a whole number",
     "number": "a number",
@@ -84,33 +84,33 @@ _LIKE = {
     "array": "a list",
     "object": "an object",
 }
-_TRUE, _FALSE = {"true", "yes", "on", "y", "1"}, {"false", "no", "off", "n", "0"}
-_LONGEST_QUANTITY = 30
-_MAX_PASTED = 5
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9./-]{1,60}", re.ASCII)
+_TRUE_WORDS, _FALSE_WORDS = {"true", "yes", "on", "y", "1"}, {"false", "no", "off", "n", "0"}
+_MAX_QUANTITY_LENGTH = 30
+_MAX_SHOWN_ITEMS = 5
+_PLAIN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9./-]{1,60}", re.ASCII)
 """A text that needs no quotes in YAML, unless it is a word such as `on`."""
 _IN_SECONDS = "in seconds"
-"""Words in the description of every field that is a time in seconds."""
+"""Words that the description of every field for a time in seconds has."""
 _DURATION = re.compile(r"([0-9]{1,9})\s*([smhdw])", re.ASCII)
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_SECONDS_BY_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _OCTAL = re.compile("0[0-7]{3,4}", re.ASCII)
-_WHOLE = re.compile(r"\s*[+-]?[0-9]{1,18}\s*", re.ASCII)
+_WHOLE_NUMBER = re.compile(r"\s*[+-]?[0-9]{1,18}\s*", re.ASCII)
 
 
 def type_name(value: Any) -> str:
     """The JSON type of a value; a number without a fraction is an integer."""
     if isinstance(value, float):
         return "integer" if math.isfinite(value) and value.is_integer() else "number"
-    return _NAMES.get(type(value), "object")
+    return _JSON_TYPES.get(type(value), "object")
 
 
-def wrong_type(path: Path, value: Any, node: JSON) -> FieldError:
+def wrong_type_fault(path: Path, value: Any, node: JSON) -> FieldError:
     expected = "integer or string" if INT_OR_STRING in node else node["type"]
-    how = _how_devices(value, path) or _how_mode(value, path) or _how(value, node, str(path).rpartition(".")[2])
-    return TYPE.at(path, value, wanted=expected, found=_IS[type_name(value)], how=how)
+    fix = _devices_fix(value, path) or _file_mode_fix(value, path) or _fix(value, node, str(path).rpartition(".")[2])
+    return TYPE.at(path, value, wanted=expected, found=_TYPE_WITH_ARTICLE[type_name(value)], how=fix)
 
 
-def _how_devices(value: Any, path: Path) -> str:
+def _devices_fix(value: Any, path: Path) -> str:
     """The fix for a fraction of a device; empty for any other value."""
     is_of_devices = path.parts[-2:-1] in (("requests",), ("limits",)) and not is_native(str(path.parts[-1]))
     if not is_of_devices or not isinstance(value, float) or not 0 < value < MAX_INT32:
@@ -118,49 +118,53 @@ def _how_devices(value: Any, path: Path) -> str:
     return f"{math.ceil(value)}: devices are whole numbers"
 
 
-def _as_in(node: JSON) -> str:
-    """An example to paste, if the schema has one."""
+def _example_text(node: JSON) -> str:
+    """The example in the schema, as the end of a message; empty if the schema has none."""
     return f", as in {quote(node['example'])}" if "example" in node else ""
 
 
-def too_long(path: Path, node: JSON) -> FieldError:
-    return MAX_LENGTH.at(path, limit=node["maxLength"], example=_as_in(node))
+def too_long_fault(path: Path, node: JSON) -> FieldError:
+    return MAX_LENGTH.at(path, limit=node["maxLength"], example=_example_text(node))
 
 
-def too_short(path: Path, value: str, node: JSON) -> FieldError:
-    return MIN_LENGTH.at(path, value, limit=node["minLength"], example=_as_in(node) or ", or leave the field out")
+def too_short_fault(path: Path, value: str, node: JSON) -> FieldError:
+    return MIN_LENGTH.at(
+        path, value, limit=node["minLength"], example=_example_text(node) or ", or leave the field out"
+    )
 
 
-def _how(value: Any, node: JSON, field: str) -> str:
-    """The text that follows "write" in the fix for a value of a wrong type."""
+def _fix(value: Any, node: JSON, field: str) -> str:
+    """The text after "write" in the fix for a value of a wrong type. All functions `_*_fix` return such texts."""
     if value is None:
         return "a value here, or remove the empty item"
     if "example" in node:
-        return _LIKE[node["type"]] + _as_in(node)
+        return _WORDS_BY_TYPE[node["type"]] + _example_text(node)
     if INT_OR_STRING in node:
-        return _how_number_or_text(value, node)
+        return _number_or_text_fix(value, node)
     if node["type"] == "array":
-        return _how_list(value, node, field)
-    if node["type"] == "object" and (how := _how_selector(value, node, field) or _how_member(value, node)):
-        return how
+        return _list_fix(value, node, field)
+    if node["type"] == "object" and (fix := _selector_fix(value, node, field) or _member_fix(value, node)):
+        return fix
     is_in_seconds = node["type"] == "integer" and "seconds" in field.lower()
-    return _how_seconds(value) if is_in_seconds else _HOW[node["type"]](value)
+    return _seconds_fix(value) if is_in_seconds else _FIX_BY_TYPE[node["type"]](value)
 
 
-def _how_mode(value: Any, path: Path) -> str:
+def _file_mode_fix(value: Any, path: Path) -> str:
     """The fix for a file mode that was written in octal; empty for any other value."""
     is_mode = path.parts[-1:] in {("mode",), ("defaultMode",)} and isinstance(value, str)
     return f"{int(value, 8)} without quotes, which is {value} octal" if is_mode and _OCTAL.fullmatch(value) else ""
 
 
-def _how_selector(value: Any, node: JSON, field: str) -> str:
+def _selector_fix(value: Any, node: JSON, field: str) -> str:
     """The fix for names of namespaces in the place of a label selector; empty for any other field or value."""
     if not {"matchLabels", "matchExpressions"} <= node.get("properties", {}).keys() or "namespace" not in field.lower():
         return ""
     names = value if isinstance(value, list) else [value]
     if value is True or names == ["*"]:
         return "{} for all namespaces"
-    if not 0 < len(names) <= _MAX_PASTED or any(not isinstance(name, str) or dns1123_label(name) for name in names):
+    if not 0 < len(names) <= _MAX_SHOWN_ITEMS or any(
+        not isinstance(name, str) or dns1123_label(name) for name in names
+    ):
         return ""
     if len(names) == 1:
         return f"{{matchLabels: {{{NAMESPACE_NAME}: {_as_yaml(names[0])}}}}}"
@@ -168,10 +172,10 @@ def _how_selector(value: Any, node: JSON, field: str) -> str:
     return f"{{matchExpressions: [{{key: {NAMESPACE_NAME}, operator: In, values: [{values}]}}]}}"
 
 
-def _how_member(value: Any, node: JSON) -> str:
+def _member_fix(value: Any, node: JSON) -> str:
     """The fix for a value in the place of an object: the object with this value as a member, or an empty object.
 
-    Empty if no such object is likely.
+    The fix is "" if neither object is likely.
     """
     members = node.get("properties", {})
     if value is True and members.get("required", {}).get("type") != "boolean":
@@ -200,15 +204,19 @@ def _is_optional(node: JSON) -> bool:
 def _as_yaml(value: Any) -> str:
     """A scalar, or a short list of texts, in YAML; an ellipsis for any other value."""
     if isinstance(value, str):
-        return value if _PLAIN.fullmatch(value) and value.lower() not in {*_TRUE, *_FALSE, "null"} else quote(value)
+        return (
+            value
+            if _PLAIN_TEXT.fullmatch(value) and value.lower() not in {*_TRUE_WORDS, *_FALSE_WORDS, "null"}
+            else quote(value)
+        )
     if not isinstance(value, list):
         return _scalar_text(value)
-    is_short = 0 < len(value) <= _MAX_PASTED
-    is_plain = is_short and all(isinstance(item, str) and _PLAIN.fullmatch(item) for item in value)
+    is_short = 0 < len(value) <= _MAX_SHOWN_ITEMS
+    is_plain = is_short and all(isinstance(item, str) and _PLAIN_TEXT.fullmatch(item) for item in value)
     return f"[{', '.join(value) if is_plain else '...'}]"
 
 
-def _how_number_or_text(value: Any, node: JSON) -> str:
+def _number_or_text_fix(value: Any, node: JSON) -> str:
     """The fix for a value that is neither a whole number nor a text.
 
     A fraction is a quantity if the field is one, else it was meant as a percentage.
@@ -216,39 +224,41 @@ def _how_number_or_text(value: Any, node: JSON) -> str:
     if node.get("pattern") == WHOLE_PATTERN:
         return "a whole number such as 8"
     if isinstance(value, float) and "pattern" in node:
-        return _how_text(value)
+        return _text_fix(value)
     share = f': "{max(round(100 * value), 1)}%"' if isinstance(value, float) and 0 < value < 1 else ""
     return f"a whole number or a text{share}"
 
 
-def _how_integer(value: Any) -> str:
-    if isinstance(value, str) and _WHOLE.fullmatch(value):
+def _integer_fix(value: Any) -> str:
+    if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
         return f"{int(value)} without quotes"
-    return _LIKE["integer"]
+    return _WORDS_BY_TYPE["integer"]
 
 
-def _how_seconds(value: Any) -> str:
+def _seconds_fix(value: Any) -> str:
     seconds = _seconds(value)
-    return _how_integer(value) if seconds is None else f"{seconds} for {value}"
+    return _integer_fix(value) if seconds is None else f"{seconds} for {value}"
 
 
 def _seconds(value: Any) -> int | None:
     """The seconds of a time such as 7d; None for any other value."""
-    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= _LONGEST_QUANTITY else None
-    return int(match[1]) * _SECONDS[match[2]] if match else None
+    match = (
+        _DURATION.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= _MAX_QUANTITY_LENGTH else None
+    )
+    return int(match[1]) * _SECONDS_BY_UNIT[match[2]] if match else None
 
 
-def _how_boolean(value: Any) -> str:
+def _boolean_fix(value: Any) -> str:
     text = _scalar_text(value).lower()
-    for word, texts in (("true", _TRUE), ("false", _FALSE)):
+    for word, texts in (("true", _TRUE_WORDS), ("false", _FALSE_WORDS)):
         if text in texts:
             return f"{word} without quotes" if text == word else word
     return "true or false, without quotes"
 
 
-def _how_text(value: Any) -> str:
+def _text_fix(value: Any) -> str:
     if isinstance(value, list | dict):
-        return _LIKE["string"]
+        return _WORDS_BY_TYPE["string"]
     # YAML reads 0777 as 511 and yes as true: only the user's file has the original text.
     return f'it in quotes, as it stands in your file (it was read as "{_scalar_text(value)}")'
 
@@ -263,7 +273,7 @@ def _scalar_text(value: Any) -> str:
         return "..."
 
 
-def _how_list(value: Any, node: JSON, field: str) -> str:
+def _list_fix(value: Any, node: JSON, field: str) -> str:
     items = node.get("items", {})
     key = next(iter(node.get("x-kubernetes-list-map-keys", ())), "")
     if isinstance(value, dict):
@@ -280,35 +290,35 @@ def _how_list(value: Any, node: JSON, field: str) -> str:
         return 'it as a list of texts: every item starts with "- "'
 
 
-def _how_object(value: Any) -> str:
+def _object_fix(value: Any) -> str:
     if isinstance(value, list):
         return 'its fields directly under it, without "- "'
     return "its fields on lines of their own under it, indented"
 
 
-_HOW: Mapping[str, Callable[[Any], str]] = {
-    "integer": _how_integer,
-    "number": _how_integer,
-    "boolean": _how_boolean,
-    "string": _how_text,
-    "object": _how_object,
+_FIX_BY_TYPE: Mapping[str, Callable[[Any], str]] = {
+    "integer": _integer_fix,
+    "number": _integer_fix,
+    "boolean": _boolean_fix,
+    "string": _text_fix,
+    "object": _object_fix,
 }
 
 
-def missing_member(path: Path, node: JSON) -> FieldError:
+def missing_member_fault(path: Path, node: JSON) -> FieldError:
     """The error about the missing member at `path`, whose schema is `node`."""
     if values := node.get("enum"):
         expected = f"one of {_quoted_list(values)}"
     else:
-        expected = _LIKE["string" if INT_OR_STRING in node else node["type"]]
-    return REQUIRED.at(path, member=path.parts[-1], wanted=expected + _as_in(node))
+        expected = _WORDS_BY_TYPE["string" if INT_OR_STRING in node else node["type"]]
+    return REQUIRED.at(path, member=path.parts[-1], wanted=expected + _example_text(node))
 
 
-def not_in_enum(path: Path, value: str, values: Sequence[str]) -> FieldError:
-    return ENUM.at(path, value, values=_short_list(values), choice=partial(_choice, value, values))
+def enum_fault(path: Path, value: str, values: Sequence[str]) -> FieldError:
+    return ENUM.at(path, value, values=_short_list(values), choice=partial(_choice_fix, value, values))
 
 
-def _choice(value: str, values: Sequence[str]) -> str:
+def _choice_fix(value: str, values: Sequence[str]) -> str:
     likely_value = nearest(value, values)
     return f"did you mean {quote(likely_value)}?" if likely_value else "choose one of them"
 
@@ -327,12 +337,12 @@ def _quoted_list(values: Sequence[str]) -> str:
 
 
 _QUANTITY = re.compile(r"([0-9.]+)\s*([a-z]+)", re.ASCII | re.IGNORECASE)
-_UNITS = {"cpu": "", "cpus": "", "core": "", "cores": "", "kb": "k", "kib": "Ki", "ki": "Ki"} | {
+_UNIT_BY_SPELLING = {"cpu": "", "cpus": "", "core": "", "cores": "", "kb": "k", "kib": "Ki", "ki": "Ki"} | {
     f"{letter}{end}".lower(): letter + end.removesuffix("B") for letter in "MGTPE" for end in ("", "B", "i", "iB")
 }
 
 
-def wrong_text(path: Path, value: str, node: JSON) -> FieldError:
+def wrong_text_fault(path: Path, value: str, node: JSON) -> FieldError:
     """The error about a text that the node's pattern or format does not allow."""
     if INT_OR_STRING in node:
         if _IN_SECONDS in node.get("description", ""):
@@ -345,20 +355,20 @@ def wrong_text(path: Path, value: str, node: JSON) -> FieldError:
         return QUANTITY.at(path, value, guess=f"; did you mean {quote(likely)}?" if likely else "")
     if node.get("format") == "date-time":
         return DATE_TIME.at(path, value)
-    return PATTERN.at(path, value, pattern=node["pattern"], example=_as_in(node))
+    return PATTERN.at(path, value, pattern=node["pattern"], example=_example_text(node))
 
 
 def _likely_quantities(text: str) -> Iterator[str]:
-    match = _QUANTITY.fullmatch(text.strip()) if len(text) <= _LONGEST_QUANTITY else None
+    match = _QUANTITY.fullmatch(text.strip()) if len(text) <= _MAX_QUANTITY_LENGTH else None
     if match:
         number, unit = match.groups()
         yield number + unit
-        if unit.lower() in _UNITS:
-            yield number + _UNITS[unit.lower()]
+        if unit.lower() in _UNIT_BY_SPELLING:
+            yield number + _UNIT_BY_SPELLING[unit.lower()]
 
 
-def duplicate(path: Path, first: int, keys: Mapping[str, Any]) -> FieldError:
-    """The error about an item with the same `keys` as item number `first`. `path`: of the first key of the item."""
+def duplicate_fault(path: Path, first: int, keys: Mapping[str, Any]) -> FieldError:
+    """The error about an item with the same `keys` as the item with index `first`. `path`: of the item's first key."""
     names = " and ".join(quote(name) for name in keys)
     key_text = names if len(keys) == 1 else f"combination of {names}"
     return DUPLICATE_KEY.at(path, next(iter(keys.values())), first=first, key=key_text)

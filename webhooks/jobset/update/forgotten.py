@@ -54,7 +54,7 @@ NEWER: Mapping[str, frozenset[str]] = {
 """The fields of Jobs and pods that Kubernetes 1.37 has and 1.33 lacks, by the member that contains them.
 
 `make test-kubernetes VERSION=1.33` compares them with the API descriptions of API servers of both versions."""
-_STEPS = 60
+_STEPS_PER_PATH = 60
 """Steps of work for one path."""
 _LONGEST_ANNOTATION = 4096
 """Characters of the annotation that are read."""
@@ -72,7 +72,7 @@ def put_back(draft: PatchDraft, old: JSON, manager: str = "") -> list[FieldError
     own_fields = ((location, path) for location, path in _own_locations(old, new, draft) if str(path) not in removed)
     warnings: list[FieldError] = []
     for location, path in islice(chain(own_fields, _template_locations(old, new, draft)), MAX_PUT_BACK):
-        draft.put(path, dig(old, *location))
+        draft.set_value(path, dig(old, *location))
         warnings.append(FORGOTTEN.at(path, key=REMOVED_FIELDS))
     return warnings[:MAX_FINDINGS]
 
@@ -139,7 +139,7 @@ def _missing_fields(old: JSON, new: JSON, location: tuple[str | int, ...], path:
         old_value, new_value = dig(old, *location), dig(new, *path.parts)
         if old_value == new_value:
             continue
-        draft.work.spend(_STEPS + len(old_value) if isinstance(old_value, list | dict) else _STEPS)
+        draft.work.spend(_STEPS_PER_PATH + len(old_value) if isinstance(old_value, list | dict) else _STEPS_PER_PATH)
         if isinstance(old_value, dict) and isinstance(new_value, dict):
             holder = next((part for part in reversed(location) if isinstance(part, str)), "")
             for key, member in old_value.items():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from certs.apart import LONGEST_PAUSE, call_in_process
+from certs.child_process import LONGEST_PAUSE, call_in_process
 from certs.decision import decide
 from certs.material import Material, Renewal
 from certs.tls import CertificateError, server_context
@@ -16,18 +16,21 @@ from tests.support.tls import DAY, HOSTS, NOW, material
 
 
 def test_certificates_are_made_there_and_found_good():
-    decision, made = call_in_process("certs.renewal", "heal_now", Material(), HOSTS, NOW, "ECDSA", b"")
+    decision, made = call_in_process("certs.renewal", "decide_and_renew_now", Material(), HOSTS, NOW, "ECDSA", b"")
     assert decision.renewal is Renewal.ALL
     assert decide(made, HOSTS, NOW).renewal is Renewal.NOTHING
-    assert call_in_process("certs.renewal", "heal_now", made, HOSTS, NOW, "ECDSA", b"")[0].renewal is Renewal.NOTHING
+    assert (
+        call_in_process("certs.renewal", "decide_and_renew_now", made, HOSTS, NOW, "ECDSA", b"")[0].renewal
+        is Renewal.NOTHING
+    )
 
 
 @pytest.mark.parametrize(
     ("task", "text"),
     [
-        (("certs.renewal", "heal_now", Material(), (".",), NOW, "ECDSA", b""), "new certificates for . are of no use: "),
-        (("certs.renewal", "heal_now"), "TypeError: heal_now() missing 5 required positional arguments"),
-        (("certs.nothing", "heal_now"), "ModuleNotFoundError: No module named 'certs.nothing'"),
+        (("certs.renewal", "decide_and_renew_now", Material(), (".",), NOW, "ECDSA", b""), "new certificates for . are of no use: "),
+        (("certs.renewal", "decide_and_renew_now"), "TypeError: decide_and_renew_now() missing 5 required positional arguments"),
+        (("certs.nothing", "decide_and_renew_now"), "ModuleNotFoundError: No module named 'certs.nothing'"),
         (("os", "abort"), "the process that makes certificates ended with code -6"),
     ],
 )  # fmt: skip
@@ -83,20 +86,20 @@ async def test_a_failure_to_make_certificates_is_named_and_they_are_made_later(m
     certs._live.observer = heard
     with monkeypatch.context() as patched:
         patched.setattr(sys, "executable", "/nowhere/python")
-        assert await certs._attempt() == certs._options.retry_after
+        assert await certs._check_once() == certs._options.retry_seconds
     assert certs.problem.startswith("webhook certificates: the process that makes certificates does not start: ")
     assert (heard.events[-1], api.secret) == ("failed", {})
-    await certs._attempt()
+    await certs._check_once()
     assert (certs.problem, certs.ready.is_set()) == ("", True)
 
 
 async def test_a_failure_that_lasts_starts_ever_fewer_processes(monkeypatch: pytest.MonkeyPatch):
-    certs = manager(Api(), server_context(), retry_after=3)
+    certs = manager(Api(), server_context(), retry_seconds=3)
     with monkeypatch.context() as patched:
         patched.setattr(sys, "executable", "/nowhere/python")
-        pauses = [await certs._attempt() for _ in range(7)]
+        pauses = [await certs._check_once() for _ in range(7)]
     assert pauses == [3, 6, 12, 24, 48, LONGEST_PAUSE, LONGEST_PAUSE]
-    assert await certs._attempt() == certs._options.check_every
+    assert await certs._check_once() == certs._options.check_seconds
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    certs._last_good = None
-    assert await certs._attempt() == 3, "it was good in between"
+    certs._last_valid_check = None
+    assert await certs._check_once() == 3, "it was good in between"

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from dev.chaos.faults import GENTLE_KINDS, TRAITS, Kind
-from dev.chaos.run import RESULTS, SETS, Options, report, run
+from dev.chaos.run import JOBSETS_AT_ONCE, RESULTS_FILE, Options, report, run
 from dev.cluster.errors import DevclusterError
 from dev.local import LocalError
 
@@ -35,7 +35,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     text = json.dumps(results, indent=1)
-    (options.out / RESULTS).write_text(text + "\n", encoding="utf-8")
+    (options.out / RESULTS_FILE).write_text(text + "\n", encoding="utf-8")
     print(text if options.output == "json" else "\n".join(report(results)))
     return 1 if results["violations"] else 0
 
@@ -53,7 +53,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--soak", action="store_const", dest="faults", const=list(GENTLE_KINDS), help="the gentle ones only"
     )
-    parser.add_argument("--sets", type=_sets, default=SETS, help="at once, 1 to 100 (default %(default)s)")
+    parser.add_argument("--sets", type=_sets, default=JOBSETS_AT_ONCE, help="at once, 1 to 100 (default %(default)s)")
     folder = Path("build", "chaos", time.strftime("%Y%m%d-%H%M%S"))
     parser.add_argument("--out", type=Path, default=folder, help="folder of the results (default build/chaos/TIME)")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(default %(default)s)")

@@ -12,20 +12,20 @@ from dev.cluster.nodes import EXIT_CODE
 from dev.cluster.rest import MERGE
 from kube.model.meta import JSON
 
-KEEP = 5.0
+KEEP_SECONDS = 5.0
 """Seconds that a JobSet is kept after its end, in case something still happens to it."""
 
-WAKE = 10.0
+WAKE_SECONDS = 10.0
 """Seconds after which a pod that has a node, but neither runs nor ends, is changed. Unlike a kubelet, a fake node
 retries a failed write of a pod's status only after a change of the pod."""
 
-WOKEN = "chaos.jobset.dev/woken"
+WOKEN_ANNOTATION = "chaos.jobset.dev/woken"
 
 
 @dataclass(slots=True)
-class _Played:
+class _PlayedScript:
     script: Script
-    created: bool = False
+    is_created: bool = False
     ended: float = 0.0
     """The time at which it was first seen ended (monotonic seconds)."""
 
@@ -38,8 +38,8 @@ class Driver:
         self._namespace = namespace
         self._scripts = scripts
         self._width = width
-        self._played: dict[str, _Played] = {}
-        self._waiting: dict[str, float] = {}
+        self._scripts_by_name: dict[str, _PlayedScript] = {}
+        self._waiting_since: dict[str, float] = {}
         """For the UID of each pod that has a node but neither runs nor ends: when this was first seen, or when the pod
         was last changed here (monotonic seconds)."""
         self.started = 0
@@ -48,10 +48,13 @@ class Driver:
     @property
     def alive(self) -> int:
         """Number of JobSets that have not ended."""
-        return sum(not played.ended for played in self._played.values())
+        return sum(not played.ended for played in self._scripts_by_name.values())
 
-    def turn(self, *, more: bool) -> None:
-        """Read the JobSets and act once. With `more`, also create JobSets. Does nothing if the API server is down."""
+    def turn(self, *, with_new_jobsets: bool) -> None:
+        """Read the JobSets and act once. Does nothing if the API server is down.
+
+        `with_new_jobsets`: whether to create JobSets, too.
+        """
         sets = self._admin.list_objects(JOBSETS.format(self._namespace))
         pods = self._admin.list_objects(f"/api/v1/namespaces/{self._namespace}/pods")
         if sets is None or pods is None:
@@ -61,13 +64,13 @@ class Driver:
         pods_by_jobset = defaultdict(list)
         for pod in pods:
             pods_by_jobset[pod["metadata"]["labels"].get(keys.JOBSET_NAME, "")].append(pod)
-        for name, played in list(self._played.items()):
+        for name, played in list(self._scripts_by_name.items()):
             self._play_on(played, jobset_by_name.get(name), pods_by_jobset[name])
-        while more and self.alive < self._width:
+        while with_new_jobsets and self.alive < self._width:
             script = next(self._scripts)
-            self._played[script.name] = _Played(script)
+            self._scripts_by_name[script.name] = _PlayedScript(script)
             self.started += 1
-            self._create(self._played[script.name])
+            self._create(self._scripts_by_name[script.name])
 
     def _wake(self, pods: list[JSON]) -> None:
         now = time.monotonic()
@@ -77,36 +80,36 @@ class Driver:
             if pod["spec"].get("nodeName")
             and (pod["status"].get("phase") == "Pending" or "deletionTimestamp" in pod["metadata"])
         }
-        self._waiting = {uid: self._waiting.get(uid, now) for uid in waiting}
-        for uid, since in self._waiting.items():
-            if now > since + WAKE:
+        self._waiting_since = {uid: self._waiting_since.get(uid, now) for uid in waiting}
+        for uid, since in self._waiting_since.items():
+            if now > since + WAKE_SECONDS:
                 path = f"/api/v1/namespaces/{self._namespace}/pods/{waiting[uid]}"
-                self._admin.ask("PATCH", path, {"metadata": {"annotations": {WOKEN: f"{now:.0f}"}}}, MERGE)
-                self._waiting[uid] = now
+                self._admin.ask("PATCH", path, {"metadata": {"annotations": {WOKEN_ANNOTATION: f"{now:.0f}"}}}, MERGE)
+                self._waiting_since[uid] = now
 
-    def _play_on(self, played: _Played, js: JSON | None, pods: list[JSON]) -> None:
+    def _play_on(self, played: _PlayedScript, js: JSON | None, pods: list[JSON]) -> None:
         name = played.script.name
         if js is None:
-            if played.created:  # it was deleted by its time to live, or with its namespace
+            if played.is_created:  # it was deleted by its time to live, or with its namespace
                 self.ended += not played.ended
-                del self._played[name]
+                del self._scripts_by_name[name]
             else:
                 self._create(played)
             return
-        played.created = True
+        played.is_created = True
         if (js.get("status") or {}).get("terminalState"):
             self.ended += not played.ended
             played.ended = played.ended or time.monotonic()
-            if not played.script.leaves and time.monotonic() > played.ended + KEEP:
+            if not played.script.is_deleted_after_end and time.monotonic() > played.ended + KEEP_SECONDS:
                 self._admin.ask("DELETE", f"{JOBSETS.format(self._namespace)}/{name}")
             return
         for step in next_steps(played.script, js, pods):
             self._take_step(name, step)
 
-    def _create(self, played: _Played) -> None:
+    def _create(self, played: _PlayedScript) -> None:
         """Create a JobSet. If no answer comes, the next turn tries again, unless its list has the JobSet."""
         status, _ = self._admin.ask("POST", JOBSETS.format(self._namespace), played.script.manifest)
-        played.created = status in {201, 409}
+        played.is_created = status in {201, 409}
 
     def _take_step(self, name: str, step: Suspend | End) -> None:
         match step:

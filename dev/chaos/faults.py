@@ -12,10 +12,10 @@ CALM_SECONDS = 40.0
 """Seconds after each turn of all kinds in which only strangers act, to see only their effect."""
 
 ALONE_SECONDS = 30.0
-"""Seconds without any fault before the neighbour comes, in which the time of reviews without it is measured."""
+"""Seconds without any fault before the neighbour acts, in which the time of reviews without it is measured."""
 
 LONG_RUN = 180.0
-"""Seconds of a run from which on it also has long faults."""
+"""A run of at least this many seconds also has long faults."""
 
 
 class Kind(StrEnum):
@@ -49,46 +49,46 @@ class Traits:
     meaning: str
     seconds: tuple[float, float] = (0, 0)
     strengths: tuple[float, ...] = (0.0,)
-    of_one: bool = False
+    at_one_replica: bool = False
     """Whether a single replica fails, which is the leader or a follower."""
-    gentle: bool = False
+    is_gentle: bool = False
     """Whether no process ends because of it, so that the memory of processes can be compared."""
-    at_api_server: bool = False
+    is_at_api_server: bool = False
     """Whether it is a fault of the API server or of the connection to it, for which a review may have to wait."""
 
 
 TRAITS = {
-    Kind.KILL: Traits("A replica gets SIGKILL, and starts again at once", of_one=True),
+    Kind.KILL: Traits("A replica gets SIGKILL, and starts again at once", at_one_replica=True),
     Kind.PAUSE: Traits(
-        "A replica is stopped (SIGSTOP) for longer than the lease, then continues", (8, 14), of_one=True
+        "A replica is stopped (SIGSTOP) for longer than the lease, then continues", (8, 14), at_one_replica=True
     ),
     Kind.PARTITION: Traits(
         "What a replica asks, and the answers, are held back; all of it arrives in the end",
         (8, 14),
-        of_one=True,
-        at_api_server=True,
+        at_one_replica=True,
+        is_at_api_server=True,
     ),
     Kind.SLOW: Traits(
-        "Each request of every replica takes longer", (5, 10), (0.2, 2.0), gentle=True, at_api_server=True
+        "Each request of every replica takes longer", (5, 10), (0.2, 2.0), is_gentle=True, is_at_api_server=True
     ),
     Kind.ERRORS: Traits(
         "One in five requests is answered with 429, 500 or 504; half of the 504 were carried out",
         (5, 12),
         (0.2,),
-        gentle=True,
-        at_api_server=True,
+        is_gentle=True,
+        is_at_api_server=True,
     ),
-    Kind.CUT: Traits("All connections of every replica to its API server break", gentle=True, at_api_server=True),
+    Kind.CUT: Traits("All connections of every replica to its API server break", is_gentle=True, is_at_api_server=True),
     Kind.EXPIRE: Traits(
         "Connections break, and for a while watches cannot be resumed (410): every replica lists again",
         (3, 6),
-        gentle=True,
-        at_api_server=True,
+        is_gentle=True,
+        is_at_api_server=True,
     ),
-    Kind.API_SERVER: Traits("The API server ends and starts again", at_api_server=True),
-    Kind.ETCD: Traits("etcd gets SIGKILL and starts again", at_api_server=True),
-    Kind.CERTIFICATE: Traits("The Secret loses its serving pair; the CA stays", gentle=True),
-    Kind.AUTHORITY: Traits("The Secret loses the key of its CA: a new CA takes over", gentle=True),
+    Kind.API_SERVER: Traits("The API server ends and starts again", is_at_api_server=True),
+    Kind.ETCD: Traits("etcd gets SIGKILL and starts again", is_at_api_server=True),
+    Kind.CERTIFICATE: Traits("The Secret loses its serving pair; the CA stays", is_gentle=True),
+    Kind.AUTHORITY: Traits("The Secret loses the key of its CA: a new CA takes over", is_gentle=True),
     Kind.SECRET: Traits("The Secret is deleted and created again, empty"),
     Kind.ROLL: Traits("One replica after another ends by SIGTERM and starts again"),
     Kind.ALL_DOWN: Traits("Every replica gets SIGKILL and stays away for a while", (60, 60)),
@@ -97,20 +97,21 @@ TRAITS = {
         "The API server of the leader is behind: its watches show everything some seconds late",
         (8, 15),
         (2.0, 6.0),
-        gentle=True,
-        at_api_server=True,
+        is_gentle=True,
+        is_at_api_server=True,
     ),
     Kind.STALE_KILL: Traits(
         "The API servers of all replicas are behind, and the leader gets SIGKILL",
         (14, 20),
         (2.0, 6.0),
-        at_api_server=True,
+        is_at_api_server=True,
     ),
     Kind.HOSTILE: Traits(
-        "Slow, broken and hostile clients at every port of every replica, beside all other faults", gentle=True
+        "Slow, broken and hostile clients at every port of every replica, beside all other faults", is_gentle=True
     ),
     Kind.NEIGHBOUR: Traits(
-        "A client that takes all capacity that a stranger can get, at every replica, beside other faults", gentle=True
+        "A client that takes all capacity that a stranger can get, at every replica, beside other faults",
+        is_gentle=True,
     ),
 }
 
@@ -135,8 +136,8 @@ class Fault:
 STRANGERS = (Kind.HOSTILE, Kind.NEIGHBOUR)
 """Clients that act during the whole run. Other clients must not notice them."""
 
-AT_API_SERVER = tuple(kind for kind in Kind if TRAITS[kind].at_api_server)
-GENTLE_KINDS = tuple(kind for kind in Kind if TRAITS[kind].gentle)
+AT_API_SERVER = tuple(kind for kind in Kind if TRAITS[kind].is_at_api_server)
+GENTLE_KINDS = tuple(kind for kind in Kind if TRAITS[kind].is_gentle)
 _LONG = {Kind.ALL_DOWN}
 
 
@@ -146,31 +147,33 @@ def schedule(seed: int, seconds: float, kinds: Sequence[Kind] = tuple(Kind)) -> 
     Every kind comes once before any kind comes twice. Some faults begin while the fault before them lasts. Strangers
     act all the time. With a neighbour, no other fault begins before it.
     """
-    rng = random.Random(seed)
+    chance = random.Random(seed)
     strangers = [kind for kind in STRANGERS if kind in kinds]
-    begin = WARM_UP + ALONE_SECONDS if Kind.NEIGHBOUR in kinds else WARM_UP
-    arrival = {Kind.HOSTILE: WARM_UP, Kind.NEIGHBOUR: begin}
-    faults = [Fault(arrival[kind], kind, "", round(seconds - arrival[kind], 1)) for kind in strangers]
+    first_begin = WARM_UP + ALONE_SECONDS if Kind.NEIGHBOUR in kinds else WARM_UP
+    begin_by_stranger = {Kind.HOSTILE: WARM_UP, Kind.NEIGHBOUR: first_begin}
+    faults = [
+        Fault(begin_by_stranger[kind], kind, "", round(seconds - begin_by_stranger[kind], 1)) for kind in strangers
+    ]
     faults = [fault for fault in faults if fault.seconds > 0]
-    left_out = {*STRANGERS} if seconds >= LONG_RUN else {*STRANGERS, *_LONG}
-    kinds_in_turn = [kind for kind in kinds if kind not in left_out]
-    at = begin
-    for number, kind in enumerate(_random_kinds(rng, kinds_in_turn)):
+    excluded_kinds = {*STRANGERS} if seconds >= LONG_RUN else {*STRANGERS, *_LONG}
+    kinds_in_turn = [kind for kind in kinds if kind not in excluded_kinds]
+    at = first_begin
+    for number, kind in enumerate(_random_kinds(chance, kinds_in_turn)):
         if strangers and number and number % len(kinds_in_turn) == 0:
             at += CALM_SECONDS
         if at >= seconds:
             break
         traits = TRAITS[kind]
-        target = rng.choice(("leader", "leader", "follower")) if traits.of_one else ""
-        strength = rng.choice(traits.strengths)
-        duration = min(rng.uniform(*traits.seconds), seconds - at)
+        target = chance.choice(("leader", "leader", "follower")) if traits.at_one_replica else ""
+        strength = chance.choice(traits.strengths)
+        duration = min(chance.uniform(*traits.seconds), seconds - at)
         faults.append(fault := Fault(round(at, 1), kind, target, round(duration, 1), strength))
-        at += fault.seconds * rng.uniform(0.6, 1) + rng.uniform(4, 12)
+        at += fault.seconds * chance.uniform(0.6, 1) + chance.uniform(4, 12)
     return faults
 
 
-def _random_kinds(rng: random.Random, kinds: list[Kind]) -> Iterator[Kind]:
+def _random_kinds(chance: random.Random, kinds: list[Kind]) -> Iterator[Kind]:
     """Yield all kinds in random order, again and again."""
     while kinds:
-        rng.shuffle(kinds)
+        chance.shuffle(kinds)
         yield from list(kinds)

@@ -26,7 +26,7 @@ STAY_SECONDS = 12.0
 PAUSE_SECONDS = 0.2
 """Seconds between two parts of a client's data."""
 
-CROWD_SIZE = 80
+CROWD_CONNECTIONS = 80
 """Number of connections at once. The ports of probes and metrics allow at most 64."""
 
 NUMBER_OF_NAMES = 1500
@@ -94,7 +94,7 @@ async def _visit(port: Port, chance: random.Random, attempts: Counter[str]) -> N
             chance.shuffle(kinds)
             for kind in kinds:
                 target = replace(port, tls=port.tls and kind not in WITHOUT_TLS)
-                for _ in range(CROWD_SIZE if kind in IN_CROWDS and port.serves != "webhooks" else 1):
+                for _ in range(CROWD_CONNECTIONS if kind in IN_CROWDS and port.serves != "webhooks" else 1):
                     group.create_task(
                         run_client(target, CLIENTS[kind], chance, partial(attempts.update, (port.serves,)))
                     )
@@ -105,17 +105,17 @@ async def run_client(
     port: Port,
     parts: Parts,
     chance: random.Random,
-    connected: Callable[[], None],
+    on_connect: Callable[[], None],
     *,
-    stays: float = STAY_SECONDS,
+    max_seconds: float = STAY_SECONDS,
     pause: float = PAUSE_SECONDS,
 ) -> None:
     """Connect and send the parts, until either side ends the connection. Does nothing if the replica is down."""
     with contextlib.suppress(OSError):  # a timeout is an OSError, too
-        async with asyncio.timeout(stays):
+        async with asyncio.timeout(max_seconds):
             tls = client_tls() if port.tls else None
             reader, writer = await asyncio.open_connection("127.0.0.1", port.number, ssl=tls)
-            connected()
+            on_connect()
             try:
                 for part in parts(port, chance):
                     writer.write(part)

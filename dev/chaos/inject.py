@@ -16,7 +16,7 @@ from dev.chaos.hostile import abuse
 from dev.chaos.portal import call_in_portal
 from dev.chaos.relay import Conditions
 from dev.chaos.replica import Replica
-from dev.chaos.stage import DROPPED, Stage
+from dev.chaos.stage import DROPPED_NAMESPACE, Stage
 from dev.cluster import rest
 from dev.cluster.components import ADMIN
 from dev.cluster.rest import MERGE
@@ -49,30 +49,30 @@ def _pause(stage: Stage, fault: Fault) -> None:
 
 
 @contextlib.contextmanager
-def _worse_conditions(replicas: Sequence[Replica], **worse: float) -> Iterator[None]:
+def _worse_conditions(replicas: Sequence[Replica], **worse_values: float) -> Iterator[None]:
     """Worsen the connections of these replicas to the API server during the block."""
     usual_conditions = Conditions()
     for replica in replicas:
-        for name, value in worse.items():
+        for name, value in worse_values.items():
             setattr(replica.relay.conditions, name, value)
     yield
     for replica in replicas:
-        for name in worse:
+        for name in worse_values:
             setattr(replica.relay.conditions, name, getattr(usual_conditions, name))
 
 
 def _partition(stage: Stage, fault: Fault) -> None:
-    with _worse_conditions([stage.replica(fault.target)], held=True):
+    with _worse_conditions([stage.replica(fault.target)], is_held=True):
         time.sleep(fault.seconds)
 
 
 def _slow(stage: Stage, fault: Fault) -> None:
-    with _worse_conditions(stage.replicas, delay=fault.strength):
+    with _worse_conditions(stage.replicas, request_delay=fault.strength):
         time.sleep(fault.seconds)
 
 
 def _errors(stage: Stage, fault: Fault) -> None:
-    with _worse_conditions(stage.replicas, refused=fault.strength):
+    with _worse_conditions(stage.replicas, refused_share=fault.strength):
         time.sleep(fault.seconds)
 
 
@@ -82,7 +82,7 @@ def _cut(stage: Stage, _fault: Fault) -> None:
 
 
 def _expire(stage: Stage, fault: Fault) -> None:
-    with _worse_conditions(stage.replicas, expired=True):
+    with _worse_conditions(stage.replicas, refuses_watches=True):
         _cut(stage, fault)
         time.sleep(fault.seconds)
 
@@ -138,28 +138,28 @@ def _roll(stage: Stage, _fault: Fault) -> None:
 def _all_down(stage: Stage, fault: Fault) -> None:
     with stage.excuse(1.0):
         for replica in stage.replicas:
-            replica.wanted = False
+            replica.should_run = False
             replica.signal(signal.SIGKILL)
         time.sleep(fault.seconds)
         for replica in stage.replicas:
-            replica.wanted = True
-        _wait_until(lambda: any(replica.ready for replica in stage.replicas))
+            replica.should_run = True
+        _wait_until(lambda: any(replica.is_ready for replica in stage.replicas))
 
 
 def _namespace(stage: Stage, _fault: Fault) -> None:
     path = "/api/v1/namespaces"
-    _repeat_request(stage, "DELETE", f"{path}/{DROPPED}", None, {404})
-    _repeat_request(stage, "POST", path, {"metadata": {"name": DROPPED}}, {201, 409})
+    _repeat_request(stage, "DELETE", f"{path}/{DROPPED_NAMESPACE}", None, {404})
+    _repeat_request(stage, "POST", path, {"metadata": {"name": DROPPED_NAMESPACE}}, {201, 409})
 
 
 def _stale(stage: Stage, fault: Fault) -> None:
-    with _worse_conditions([stage.replica("leader")], behind=fault.strength):
+    with _worse_conditions([stage.replica("leader")], watch_delay=fault.strength):
         time.sleep(fault.seconds)
 
 
 def _stale_kill(stage: Stage, fault: Fault) -> None:
     seconds_before = min(fault.strength, fault.seconds)
-    with _worse_conditions(stage.replicas, behind=fault.strength):
+    with _worse_conditions(stage.replicas, watch_delay=fault.strength):
         time.sleep(seconds_before)  # until the caches of the other replicas are as old as possible
         with stage.excuse(KILLED_IN_FLIGHT):
             stage.replica("leader").signal(signal.SIGKILL)
@@ -184,8 +184,8 @@ def _repeat_request(
 ) -> None:
     """Repeat a request until the status of the answer is one of `expected_codes`."""
     admin = Admin(stage.cluster)
-    content = MERGE if method == "PATCH" else "application/json"
-    _wait_until(lambda: admin.ask(method, path, body, content)[0] in expected_codes)
+    content_type = MERGE if method == "PATCH" else "application/json"
+    _wait_until(lambda: admin.ask(method, path, body, content_type)[0] in expected_codes)
     admin.close()
 
 

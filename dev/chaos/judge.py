@@ -16,32 +16,34 @@ NOT_READY = "not ready"
 class Record:
     """Records of a run. A life of a replica is the time between one start of its process and the next.
 
-    - `stuck`: namespace of the JobSet that cannot continue; `domains`: exclusive domain of each node
-    - `left`: UIDs of the JobSets at the end; `not_ready`: replicas that are not ready a minute after the last fault
+    - `stuck_namespace`: namespace of the JobSet that cannot continue; `domains`: exclusive domain of each node
+    - `remaining_uids`: UIDs of the JobSets at the end
+    - `not_ready`: replicas that are not ready a minute after the last fault
+    - `pod_lists`: the lists of pods, read once a second
     - `memory`, `logs`: samples and log lines of each life of a replica; `stops`: ends of replicas
-    - `names`: names of replicas by credential
-    - `answers`: answers to an independent prober; `expected`: times in which each replica has to answer
-    - `excused`: times in which no replica could answer reviews
-    - `calm`: times in which only hostile clients acted
-    - `undisturbed`: times without a fault for which a review has to wait
-    - `alone`: times before the neighbour came
+    - `replica_names`: names of replicas by credential
+    - `answers`: answers to an independent prober; `answer_windows`: times in which each replica has to answer
+    - `excused_windows`: times in which no replica could answer reviews
+    - `calm_windows`: times in which only hostile clients acted
+    - `undisturbed_windows`: times without a fault for which a review has to wait
+    - `windows_alone`: times before the neighbour came
     """
 
     events: Sequence[Event]
-    stuck: str
+    stuck_namespace: str
     domains: Mapping[str, str]
-    left: set[str] = field(default_factory=set)
+    remaining_uids: set[str] = field(default_factory=set)
     not_ready: list[str] = field(default_factory=list)
-    looks: list[placement.Look] = field(default_factory=list)
+    pod_lists: list[placement.Look] = field(default_factory=list)
     memory: dict[str, list[costs.Sample]] = field(default_factory=dict)
-    excused: list[admission.Window] = field(default_factory=list)
-    calm: list[admission.Window] = field(default_factory=list)
+    excused_windows: list[admission.Window] = field(default_factory=list)
+    calm_windows: list[admission.Window] = field(default_factory=list)
     stops: list[Stop] = field(default_factory=list)
-    names: dict[str, str] = field(default_factory=dict)
+    replica_names: dict[str, str] = field(default_factory=dict)
     answers: list[strangers.Answer] = field(default_factory=list)
-    expected: dict[str, list[admission.Window]] = field(default_factory=dict)
-    undisturbed: list[admission.Window] = field(default_factory=list)
-    alone: list[admission.Window] = field(default_factory=list)
+    answer_windows: dict[str, list[admission.Window]] = field(default_factory=dict)
+    undisturbed_windows: list[admission.Window] = field(default_factory=list)
+    windows_alone: list[admission.Window] = field(default_factory=list)
     logs: dict[str, Iterable[bytes]] = field(default_factory=dict)
 
 
@@ -49,23 +51,23 @@ def judge(record: Record) -> JSON:
     """The figures and all violations of a run."""
     events = record.events
     lease_result = leaders.check(events)
-    rate, request_violations = costs.check_requests(events, record.stuck)
+    rate, request_violations = costs.check_requests(events, record.stuck_namespace)
     memory, memory_violations = costs.check_memory(record.memory)
     failed_admissions = admission.admission_failures(events)
-    allowed = strangers.allowed_seconds(record.answers, record.expected, record.alone)
-    admissions, slowest, admission_violations = calm.check_times(events, record.calm, allowed)
-    probes, liveness_violations = strangers.check_liveness(record.answers, record.expected)
+    allowed = strangers.allowed_seconds(record.answers, record.answer_windows, record.windows_alone)
+    admissions, slowest, admission_violations = calm.check_times(events, record.calm_windows, allowed)
+    probes, liveness_violations = strangers.check_liveness(record.answers, record.answer_windows)
     small_reviews, review_violations = strangers.check_reviews(
-        record.answers, record.expected, record.undisturbed, allowed
+        record.answers, record.answer_windows, record.undisturbed_windows, allowed
     )
     logs = {name: strangers.check_log(name, lines) for name, lines in record.logs.items()}
     violations = [
         *lease_result.violations,
-        *outcomes.check(events, record.left),
-        *admission.check(events, record.excused),
-        *placement.check(record.looks, record.domains),
-        *calm.check_stops(record.stops, record.calm),
-        *calm.check_lease(events, record.calm),
+        *outcomes.check(events, record.remaining_uids),
+        *admission.check(events, record.excused_windows),
+        *placement.check(record.pod_lists, record.domains),
+        *calm.check_stops(record.stops, record.calm_windows),
+        *calm.check_lease(events, record.calm_windows),
         *admission_violations,
         *request_violations,
         *memory_violations,
@@ -84,22 +86,22 @@ def judge(record: Record) -> JSON:
             for event in events
         ),
         "requests_of_manager": sum(event.user == MANAGER for event in events),
-        "terms_of_lease": lease_result.terms,
-        "late_writes": lease_result.late,
+        "terms_of_lease": lease_result.term_count,
+        "late_writes": lease_result.late_writes,
         "admissions_failed_while_excused": len(failed_admissions)
-        - sum(one.rule == admission.RULE for one in violations),
-        "calm_seconds": round(sum(end - begin for begin, end in record.calm), 1),
+        - sum(violation.rule == admission.RULE for violation in violations),
+        "calm_seconds": round(sum(end - begin for begin, end in record.calm_windows), 1),
         "calm_admissions": admissions,
         "calm_admission_p99_seconds": slowest,
         "stuck_requests_per_second": rate,
         "memory_mib": memory,
         "liveness_probes": probes,
-        "undisturbed_seconds": round(sum(end - begin for begin, end in record.undisturbed), 1),
+        "undisturbed_seconds": round(sum(end - begin for begin, end in record.undisturbed_windows), 1),
         "allowed_p99_seconds": round(allowed, 3),
         "small_reviews": small_reviews,
-        "log_lines_per_second": {name: most for name, (most, _) in logs.items()},
-        "looks_at_pods": len(record.looks),
-        "violations": [_name_replicas(asdict(violation), record.names) for violation in violations],
+        "log_lines_per_second": {name: max_rate for name, (max_rate, _) in logs.items()},
+        "looks_at_pods": len(record.pod_lists),
+        "violations": [_name_replicas(asdict(violation), record.replica_names) for violation in violations],
     }
 
 

@@ -15,7 +15,7 @@ TOPOLOGY, POOL = "rack", "pool"
 """Labels of nodes. Only exclusive JobSets use the second pool, since a domain with a pod of any JobSet is taken."""
 
 KINDS = ("plain", "failing", "in-order", "depends-on", "restarting", "suspended", "exclusive", "ttl")
-TTL = 3
+TTL_SECONDS = 3
 PODS_OF_EXCLUSIVE = 2
 """Pods of each Job with exclusive placement."""
 
@@ -38,7 +38,7 @@ class Script:
         return name
 
     @property
-    def leaves(self) -> bool:
+    def is_deleted_after_end(self) -> bool:
         """Whether the JobSet is deleted by its time to live after its end."""
         return "ttlSecondsAfterFinished" in self.manifest["spec"]
 
@@ -72,48 +72,54 @@ def scripts(seed: int) -> Iterator[Script]:
 
 def script(chance: random.Random, kind: str, name: str) -> Script:
     """A script of this kind."""
-    jobs, pods = chance.randint(1, 3), chance.randint(1, 2)
-    groups = [_group("workers", jobs, pods)]
-    spec: JSON = {"replicatedJobs": groups, "failurePolicy": {"maxRestarts": 4}}
+    job_count, pods = chance.randint(1, 3), chance.randint(1, 2)
+    replicated_jobs = [_replicated_job("workers", job_count, pods)]
+    spec: JSON = {"replicatedJobs": replicated_jobs, "failurePolicy": {"maxRestarts": 4}}
     annotations: JSON = {}
     failures = resumes = 0
-    terminal = "Completed"
+    terminal_state = "Completed"
     match kind:
         case "plain":
             failures = chance.randint(0, 2)
         case "restarting":
             failures = chance.randint(2, 4)
             spec["failurePolicy"]["restartStrategy"] = chance.choice(["Recreate", "BlockingRecreate"])
-            groups[0] = _group("workers", chance.randint(3, 12), 1)
+            replicated_jobs[0] = _replicated_job("workers", chance.randint(3, 12), 1)
         case "failing":
             spec["failurePolicy"]["maxRestarts"] = chance.randint(0, 2)
             failures = spec["failurePolicy"]["maxRestarts"] + 1
-            terminal = "Failed"
+            terminal_state = "Failed"
         case "in-order":
             spec["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
-            groups.append(_group("late", 2, 1))
+            replicated_jobs.append(_replicated_job("late", 2, 1))
             failures = chance.randint(0, 1)
         case "depends-on":
-            groups.append({**_group("late", 2, 1), "dependsOn": [{"name": "workers", "status": "Complete"}]})
+            replicated_jobs.append(
+                {**_replicated_job("late", 2, 1), "dependsOn": [{"name": "workers", "status": "Complete"}]}
+            )
             failures = chance.randint(0, 1)
         case "suspended":
             spec["suspend"] = True
             resumes = chance.randint(1, 3)
         case "exclusive":
-            groups[0] = _group("workers", 2, PODS_OF_EXCLUSIVE, pool=1)
+            replicated_jobs[0] = _replicated_job("workers", 2, PODS_OF_EXCLUSIVE, pool=1)
             annotations[keys.EXCLUSIVE_TOPOLOGY] = TOPOLOGY
             failures = chance.randint(0, 2)
         case "ttl":
-            spec["ttlSecondsAfterFinished"] = TTL
-    restarts = failures - (terminal == "Failed")
-    expected = {"terminalState": terminal, "restarts": restarts, "executionAttempts": restarts + max(0, resumes - 1)}
+            spec["ttlSecondsAfterFinished"] = TTL_SECONDS
+    restarts = failures - (terminal_state == "Failed")
+    expected = {
+        "terminalState": terminal_state,
+        "restarts": restarts,
+        "executionAttempts": restarts + max(0, resumes - 1),
+    }
     annotations[EXPECTED] = json.dumps(expected)
     return Script(_manifest(name, annotations, spec), failures, resumes)
 
 
 def stuck() -> JSON:
     """A JobSet whose Jobs are refused by a quota of its namespace."""
-    return _manifest("stuck", {}, {"replicatedJobs": [_group("workers", 3, 1)]})
+    return _manifest("stuck", {}, {"replicatedJobs": [_replicated_job("workers", 3, 1)]})
 
 
 def _manifest(name: str, annotations: JSON, spec: JSON) -> JSON:
@@ -121,38 +127,38 @@ def _manifest(name: str, annotations: JSON, spec: JSON) -> JSON:
     return {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "metadata": metadata, "spec": spec}
 
 
-def _group(name: str, jobs: int, pods: int, *, pool: int = 0) -> JSON:
+def _replicated_job(name: str, job_count: int, pods: int, *, pool: int = 0) -> JSON:
     pod = {
         "restartPolicy": "Never",
         "nodeSelector": {POOL: f"{POOL}-{pool}"},
         "containers": [{"name": "main", "image": "train"}],
     }
     job = {"backoffLimit": 0, "parallelism": pods, "completions": pods, "template": {"spec": pod}}
-    return {"name": name, "replicas": jobs, "template": {"spec": job}}
+    return {"name": name, "replicas": job_count, "template": {"spec": job}}
 
 
 def next_steps(script: Script, js: JSON, pods: Sequence[JSON]) -> list[Suspend | End]:
-    """The next steps of a JobSet, from its state and its pods in the API server. Steps are idempotent.
+    """The next steps for a JobSet, according to its state and its pods in the API server. Steps are idempotent.
 
-    Pods of an exclusive Job end only when all of them are bound. A leader that has ended before keeps no other Job out
-    of its domain (docs/concepts/exclusive-placement.md), but its followers still go there.
+    Pods of an exclusive Job end only when all of them are bound. If a leader ended before its followers are bound,
+    another Job could enter its domain (docs/concepts/exclusive-placement.md).
     """
     status = js.get("status") or {}
     if status.get("terminalState"):
         return []
-    running = [pod for pod in pods if pod["status"].get("phase") == "Running" and not _has_been_ended(pod)]
+    running = [pod for pod in pods if pod["status"].get("phase") == "Running" and not _is_ending(pod)]
     if keys.EXCLUSIVE_TOPOLOGY in script.manifest["metadata"].get("annotations", {}):
-        bound = Counter(_job_name(pod) for pod in pods if pod["spec"].get("nodeName") and not _is_deleted(pod))
-        running = [pod for pod in running if bound[_job_name(pod)] == PODS_OF_EXCLUSIVE]
-    resumed = status.get("executionAttempts", -1) + 1
+        bound_counts = Counter(_job_name(pod) for pod in pods if pod["spec"].get("nodeName") and not _is_deleted(pod))
+        running = [pod for pod in running if bound_counts[_job_name(pod)] == PODS_OF_EXCLUSIVE]
+    resume_count = status.get("executionAttempts", -1) + 1
     if js["spec"].get("suspend"):
         return [Suspend(False)] if _is_suspended(status) and not pods else []
-    if resumed < script.resumes:
-        return [Suspend(True)] if running and resumed > 0 else []
-    return [step for pod in running if (step := _ending(script, pod))]
+    if resume_count < script.resumes:
+        return [Suspend(True)] if running and resume_count > 0 else []
+    return [step for pod in running if (step := _end_step(script, pod))]
 
 
-def _ending(script: Script, pod: JSON) -> End | None:
+def _end_step(script: Script, pod: JSON) -> End | None:
     labels = pod["metadata"]["labels"]
     if int(labels[keys.RESTART_ATTEMPT]) >= script.failures:
         return End(pod["metadata"]["name"], 0)
@@ -169,9 +175,12 @@ def _is_deleted(pod: JSON) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
 
-def _has_been_ended(pod: JSON) -> bool:
+def _is_ending(pod: JSON) -> bool:
     return _is_deleted(pod) or EXIT_CODE in (pod["metadata"].get("annotations") or {})
 
 
 def _is_suspended(status: JSON) -> bool:
-    return any(one["type"] == keys.SUSPENDED and one["status"] == "True" for one in status.get("conditions") or ())
+    return any(
+        condition["type"] == keys.SUSPENDED and condition["status"] == "True"
+        for condition in status.get("conditions") or ()
+    )

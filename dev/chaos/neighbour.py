@@ -21,42 +21,42 @@ NAMESPACE = "chaos-neighbour"
 MAX_JOBS = 4
 """Number of Jobs that a policy allows a JobSet in the namespace."""
 
-TURN = 15.0
+TURN_SECONDS = 15.0
 """Seconds for which one replica gets the requests that go to one replica at a time."""
 
-RATE = 5_000_000
+BYTES_PER_SECOND = 5_000_000
 """Bytes of large bodies that are sent in a second."""
 
-CHUNK = 64 * 1024
-LARGE = 7 * 2**20 - 2048
+CHUNK_BYTES = 64 * 1024
+LARGE_BYTES = 7 * 2**20 - 2048
 """Bytes of a list, so that the review is a little smaller than the largest review that is read."""
 
-WARNED = 3000
+UPGRADE_REQUESTS = 3000
 """Number of requests for another protocol on one connection."""
 
-VARIABLES = 700
+VARIABLE_COUNT = 700
 """Number of variables of a JobSet of 20 KiB, which has more fields than the event loop works on."""
 
-NICE = 10
+NICENESS = 10
 """The niceness of the neighbour, which plays a client on another machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """Data that the neighbour sends to the ports in `serves`, every `every` seconds, for at most `stays` seconds.
+    """Data that the neighbour sends to the ports of `serves`, every `period` seconds, for at most `max_seconds`.
 
-    `pause`: seconds between two parts. `turns`: whether one replica at a time gets the data, or all replicas.
+    `pause`: seconds between two parts. `one_replica_at_a_time`: else all replicas get the data.
     """
 
     name: str
     parts: Parts
     serves: tuple[str, ...]
-    every: float
-    stays: float
+    period: float
+    max_seconds: float
     leaves_early: bool = False
-    """Whether it leaves at a random time within `stays`."""
+    """Whether it leaves at a random time within `max_seconds`."""
     pause: float = hostile.PAUSE_SECONDS
-    turns: bool = False
+    one_replica_at_a_time: bool = False
 
 
 @cache
@@ -64,7 +64,7 @@ def _largest_review(field: str) -> bytes:
     """The largest review that is read. Its JobSet has a list with as many items as are decoded."""
     template = review_body({"replicatedJobs": [replicated_job(1)], field: ["..."]})
     items = [b"{}"] * (MAX_FIELDS - field_count(template))
-    return template.replace(b'"..."', b",".join(items).ljust(LARGE))
+    return template.replace(b'"..."', b",".join(items).ljust(LARGE_BYTES))
 
 
 def _large_list(chance: random.Random) -> bytes:
@@ -89,19 +89,19 @@ HABITS = (
         "large list",
         lambda port, chance: _chunks(post_request(port, _large_list(chance))),
         WEBHOOKS,
-        LARGE * 1.25 / RATE,
+        LARGE_BYTES * 1.25 / BYTES_PER_SECOND,
         20.0,
-        pause=CHUNK / RATE,
-        turns=True,
+        pause=CHUNK_BYTES / BYTES_PER_SECOND,
+        one_replica_at_a_time=True,
     ),
     Habit(
         "half a large body",
         lambda port, _: _chunks(post_request(port, _largest_review("replicatedJobs")), share=0.5),
         WEBHOOKS,
-        LARGE * 2.5 / RATE,
+        LARGE_BYTES * 2.5 / BYTES_PER_SECOND,
         20.0,
-        pause=CHUNK / RATE,
-        turns=True,
+        pause=CHUNK_BYTES / BYTES_PER_SECOND,
+        one_replica_at_a_time=True,
     ),
     Habit(
         "left in any state",
@@ -113,19 +113,19 @@ HABITS = (
     ),
     Habit("readiness left", lambda port, _: [_get_request(port, "/readyz")], ("probes",), 0.05, 0.2),
     Habit("liveness", lambda port, _: [_get_request(port, "/healthz")], ("probes",), 0.5, 2.0),
-    Habit("many variables", lambda port, _: [post_request(port, _jobset_review(VARIABLES))], WEBHOOKS, 1.0, 10.0),
+    Habit("many variables", lambda port, _: [post_request(port, _jobset_review(VARIABLE_COUNT))], WEBHOOKS, 1.0, 10.0),
     Habit(
         "denied by policy", lambda port, _: [post_request(port, _jobset_review(1, MAX_JOBS + 1))], WEBHOOKS, 0.5, 10.0
     ),
     Habit("control characters", _control_characters, EVERYWHERE, 1.0, 2.0),
     Habit(
         "warned of",
-        lambda port, _: [_get_request(port, "/", *UPGRADE)] * WARNED,
+        lambda port, _: [_get_request(port, "/", *UPGRADE)] * UPGRADE_REQUESTS,
         EVERYWHERE,
         10.0,
         10.0,
         pause=0.0005,
-        turns=True,
+        one_replica_at_a_time=True,
     ),
 )
 
@@ -140,7 +140,7 @@ async def play(task: Any) -> None:
                 for serves in habit.serves:
                     serving_ports = [port for port in ports if port.serves == serves]
                     for number, habit_ports in enumerate(
-                        [serving_ports] if habit.turns else [[port] for port in serving_ports]
+                        [serving_ports] if habit.one_replica_at_a_time else [[port] for port in serving_ports]
                     ):
                         chance = random.Random(f"{task['seed']} {habit.name} {serves} {number}")
                         tasks.create_task(_repeat_habit(habit, habit_ports, chance, requests))
@@ -153,11 +153,13 @@ async def _repeat_habit(habit: Habit, ports: Sequence[Port], chance: random.Rand
     now = asyncio.get_running_loop().time
     async with asyncio.TaskGroup() as tasks:
         while True:
-            port = ports[int(now() / TURN) % len(ports)]
-            stays = chance.uniform(0, habit.stays) if habit.leaves_early else habit.stays
+            port = ports[int(now() / TURN_SECONDS) % len(ports)]
+            max_seconds = chance.uniform(0, habit.max_seconds) if habit.leaves_early else habit.max_seconds
             count_connection = partial(requests.update, (habit.name,))
-            tasks.create_task(run_client(port, habit.parts, chance, count_connection, stays=stays, pause=habit.pause))
-            await asyncio.sleep(habit.every)
+            tasks.create_task(
+                run_client(port, habit.parts, chance, count_connection, max_seconds=max_seconds, pause=habit.pause)
+            )
+            await asyncio.sleep(habit.period)
 
 
 def replicated_job(variables: int, jobs: int = 1) -> dict[str, Any]:
@@ -182,8 +184,8 @@ def policy() -> dict[str, Any]:
 def _chunks(data: bytes, share: float = 1) -> Iterator[bytes]:
     """Yield the first `share` of the data, in chunks."""
     end = int(len(data) * share)
-    for begin in range(0, end, CHUNK):
-        yield data[begin : min(begin + CHUNK, end)]
+    for begin in range(0, end, CHUNK_BYTES):
+        yield data[begin : min(begin + CHUNK_BYTES, end)]
 
 
 def _get_request(port: Port, path: str, *headers: str) -> bytes:
@@ -191,5 +193,5 @@ def _get_request(port: Port, path: str, *headers: str) -> bytes:
 
 
 if __name__ == "__main__":
-    beside.lower_priority(NICE)
+    beside.lower_priority(NICENESS)
     beside.run_task(play)

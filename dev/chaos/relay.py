@@ -20,29 +20,32 @@ from yarl import URL
 
 from dev.cluster import rest
 
-HOP_HEADERS = ("Host", "Connection", "Content-Length", "Transfer-Encoding", "Keep-Alive")
+HOP_BY_HOP_HEADERS = ("Host", "Connection", "Content-Length", "Transfer-Encoding", "Keep-Alive")
 AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 """Headers that the HTTP client must not add if the replica did not send them."""
 
-REFUSALS = (429, 500, 504)
-LARGEST = 64 * 2**20
+REFUSAL_CODES = (429, 500, 504)
+MAX_REQUEST_BYTES = 64 * 2**20
 """Largest number of bytes of a request."""
 
 
 @dataclass(slots=True)
 class Conditions:
-    """The state of the connection. `delay` and `behind` are in seconds, `refused` is a share of requests.
+    """The state of the connection.
 
-    `behind`: events of watches, and the lists at their start, arrive that much later. Other reads are answered at once,
-    as an API server whose cache is behind answers them from etcd. `expired`: new
-    watches are refused with 410. `held`: nothing passes in either direction.
+    - `request_delay`: seconds by which each request is delayed.
+    - `watch_delay`: seconds by which events of watches, and the lists at their start, are delayed. Other reads are
+      answered at once, since an API server whose cache is behind answers them from etcd.
+    - `refused_share`: the share of requests that are refused.
+    - `refuses_watches`: whether new watches are refused with 410.
+    - `is_held`: whether nothing passes in either direction.
     """
 
-    delay: float = 0.0
-    behind: float = 0.0
-    refused: float = 0.0
-    expired: bool = False
-    held: bool = False
+    request_delay: float = 0.0
+    watch_delay: float = 0.0
+    refused_share: float = 0.0
+    refuses_watches: bool = False
+    is_held: bool = False
 
 
 class Relay:
@@ -51,18 +54,18 @@ class Relay:
     def __init__(self, port: int, upstream: int, pki: Path, lease: str, chance: random.Random) -> None:
         self.port = port
         self.conditions = Conditions()
-        self.renewed = 0.0
+        self.lease_renewed_at = 0.0
         """The time of the replica's last successful write of the lease (monotonic seconds)."""
         self._upstream = f"https://127.0.0.1:{upstream}"
         self._pki = pki
         self._lease = lease
-        self._chance = chance
+        self._random = chance
         self._sessions: list[ClientSession] = []
         self._runner: web.AppRunner | None = None
-        self._open: set[asyncio.Task[object]] = set()
+        self._open_requests: set[asyncio.Task[object]] = set()
 
     async def start(self, serving: ssl.SSLContext) -> None:
-        app = web.Application(client_max_size=LARGEST)
+        app = web.Application(client_max_size=MAX_REQUEST_BYTES)
         app.router.add_route("*", "/{path:.*}", self._relay)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
@@ -76,7 +79,7 @@ class Relay:
 
     def cut(self) -> None:
         """Break all connections with requests on them."""
-        for task in list(self._open):
+        for task in list(self._open_requests):
             task.cancel()
 
     async def stop(self) -> None:
@@ -90,7 +93,7 @@ class Relay:
         task = asyncio.current_task()
         if task is None or not self._sessions:
             raise web.HTTPServiceUnavailable
-        self._open.add(task)
+        self._open_requests.add(task)
         try:
             return await self._answer(request, self._sessions[-1])
         except (ClientError, ConnectionError):  # if one side loses its connection, the other side loses it, too
@@ -100,18 +103,18 @@ class Relay:
             _abort_connection(request)
             raise
         finally:
-            self._open.discard(task)
+            self._open_requests.discard(task)
 
     async def _answer(self, request: web.Request, session: ClientSession) -> web.StreamResponse:
         body = await request.read()
         conditions = self.conditions
         await self._wait_while_held()
-        await asyncio.sleep(conditions.delay)
+        await asyncio.sleep(conditions.request_delay)
         is_watch = request.query.get("watch") in {"1", "true"}
-        if is_watch and conditions.expired:
+        if is_watch and conditions.refuses_watches:
             return _status_response(410, "Expired")
-        code = self._chance.choice(REFUSALS) if self._chance.random() < conditions.refused else 0
-        if code and (code != 504 or is_watch or self._chance.random() < 0.5):
+        code = self._random.choice(REFUSAL_CODES) if self._random.random() < conditions.refused_share else 0
+        if code and (code != 504 or is_watch or self._random.random() < 0.5):
             return _status_response(code, "refused by the relay")
         url = URL(self._upstream + request.raw_path, encoded=True)
         upstream_request = session.request(
@@ -119,7 +122,7 @@ class Relay:
         )
         async with upstream_request as answer:
             if request.method in {"PATCH", "POST"} and self._lease in request.path and answer.status < 300:
-                self.renewed = time.monotonic()
+                self.lease_renewed_at = time.monotonic()
             response = web.StreamResponse(status=answer.status, headers=_forwarded_headers(answer.headers))
             if is_watch:
                 await response.prepare(request)
@@ -139,22 +142,22 @@ class Relay:
         return response
 
     async def _delayed_chunks(self, content: StreamReader) -> AsyncGenerator[bytes]:
-        """Yield the parts of a stream in order, each delayed by `Conditions.behind`."""
+        """Yield the parts of a stream in order, each delayed by `Conditions.watch_delay`."""
         clock = asyncio.get_running_loop().time
-        arrived: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        arrived_chunks: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 
         async def read() -> None:
             try:
                 async for chunk in content.iter_any():
-                    arrived.put_nowait((clock(), chunk))
+                    arrived_chunks.put_nowait((clock(), chunk))
             finally:
-                arrived.put_nowait((clock(), b""))
+                arrived_chunks.put_nowait((clock(), b""))
 
         reading = asyncio.create_task(read())
         try:
             while True:
-                at, chunk = await arrived.get()
-                while clock() < at + self.conditions.behind:  # noqa: ASYNC110 (set by another thread)
+                arrived_at, chunk = await arrived_chunks.get()
+                while clock() < arrived_at + self.conditions.watch_delay:  # noqa: ASYNC110 (set by another thread)
                     await asyncio.sleep(0.05)
                 if not chunk:
                     break
@@ -164,7 +167,7 @@ class Relay:
             reading.cancel()
 
     async def _wait_while_held(self) -> None:
-        while self.conditions.held:  # noqa: ASYNC110 (set by another thread)
+        while self.conditions.is_held:  # noqa: ASYNC110 (set by another thread)
             await asyncio.sleep(0.05)
 
 
@@ -175,7 +178,7 @@ def _abort_connection(request: web.Request) -> None:
 
 def _forwarded_headers(headers: Mapping[str, str]) -> CIMultiDict[str]:
     result = CIMultiDict(headers)
-    for name in HOP_HEADERS:
+    for name in HOP_BY_HOP_HEADERS:
         result.popall(name, None)
     return result
 

@@ -36,25 +36,25 @@ from manifests import NAMESPACE
 from webhooks.jobset.handlers import VALIDATE_PATH
 
 GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}")
-PROBE_EVERY = 0.2
+PROBE_PERIOD = 0.2
 PROBE_TIMEOUT = 1.0
-BACK_OFF = 1.0
+RESTART_PAUSE = 1.0
 """Seconds between an end and the next start."""
 
-HANGS = 2
+MAX_HANGS = 2
 """Number of probes in a row without an answer after which connections to a replica are broken. A busy machine may delay
 one probe."""
 
-MISSES = 3
+MAX_MISSES = 3
 """Number of probes in a row that fail before a kubelet starts a container again."""
 
-GRACE = 20.0
+GRACE_SECONDS = 20.0
 """Seconds that a replica has to end after SIGTERM."""
 
 
 @dataclass(slots=True)
 class Replica:
-    """The replica with this number and folder. `shift`: seconds by which its clock is wrong."""
+    """The replica with this number and folder. `clock_shift`: seconds by which its clock is wrong."""
 
     number: int
     folder: Path
@@ -65,23 +65,23 @@ class Replica:
     lease: Mapping[str, str]
     """Times of the lease that differ from the defaults."""
 
-    shift: float = 0.0
+    clock_shift: float = 0.0
     port: int = field(default_factory=local.free_port)
     health_port: int = field(default_factory=local.free_port)
     metrics_port: int = field(default_factory=local.free_port)
-    wanted: bool = True
-    ready: bool = False
+    should_run: bool = True
+    is_ready: bool = False
     lives: dict[str, str] = field(default_factory=dict)
     """The name of each life, by its credential in the audit log."""
 
-    began: float = 0.0
+    life_start: float = 0.0
     """The time at which this life began (monotonic seconds)."""
 
     stops: list[Stop] = field(default_factory=list)
     """The times at which a life ended, or failed its probes after it had been ready."""
 
-    answering: list[Window] = field(default_factory=list)
-    """The times in which it has to answer: from when it is ready or continues, until it is ended or paused."""
+    answer_windows: list[Window] = field(default_factory=list)
+    """The times in which it has to answer, each from when it is ready or continues until it is ended or paused."""
 
     _is_halted: bool = False
     """Whether it got a signal to end or to pause."""
@@ -89,14 +89,14 @@ class Replica:
     _has_been_ready: bool = False
     """Whether this life has been ready and has not ended."""
 
-    _misses: int = 0
+    _miss_count: int = 0
     """Number of probes of this life that failed since the last successful probe."""
 
-    _hangs: int = 0
+    _hang_count: int = 0
     """Number of probes of this life without an answer in time since the last successful probe."""
 
     _process: subprocess.Popen[bytes] | None = None
-    _stop: threading.Event = field(default_factory=threading.Event)
+    _stop_event: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     @property
@@ -135,7 +135,7 @@ class Replica:
 
     def stop(self) -> None:
         """Kill the process, and do not start it again."""
-        self._stop.set()
+        self._stop_event.set()
         if self._thread is not None:
             self._thread.join()
         self.signal(signal.SIGCONT)
@@ -147,7 +147,7 @@ class Replica:
         """Send a signal to all processes of the replica. Does nothing if they have ended."""
         self._is_halted = number != signal.SIGCONT
         if self._is_halted:
-            self._end_answering(time.time())
+            self._end_answer_window(time.time())
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
@@ -156,26 +156,26 @@ class Replica:
         """End the process gracefully, and wait until the next life is ready."""
         lives_before = len(self.lives)
         self.signal(signal.SIGTERM)
-        deadline = time.monotonic() + GRACE
+        deadline = time.monotonic() + GRACE_SECONDS
         while len(self.lives) == lives_before and time.monotonic() < deadline:
-            time.sleep(PROBE_EVERY)
+            time.sleep(PROBE_PERIOD)
         if len(self.lives) == lives_before:
             self.signal(signal.SIGKILL)
-        while not self.ready and time.monotonic() < deadline + GRACE:
-            time.sleep(PROBE_EVERY)
+        while not self.is_ready and time.monotonic() < deadline + GRACE_SECONDS:
+            time.sleep(PROBE_PERIOD)
 
     def _keep_running(self) -> None:
         start_at = 0.0
-        while not self._stop.wait(PROBE_EVERY):
+        while not self._stop_event.wait(PROBE_PERIOD):
             if self.pid is None:
-                self.ready = False
+                self.is_ready = False
                 if self._has_been_ready and self._process is not None:
                     self._has_been_ready = False
                     self._record_stop(f"it ended with exit code {self._process.returncode}")
-                    self._end_answering(time.time() - GRACE)
-                if self.wanted and time.monotonic() >= start_at:
+                    self._end_answer_window(time.time() - GRACE_SECONDS)
+                if self.should_run and time.monotonic() >= start_at:
                     self._start_life()
-                    start_at = time.monotonic() + BACK_OFF
+                    start_at = time.monotonic() + RESTART_PAUSE
             else:
                 self._probe()
 
@@ -192,8 +192,8 @@ class Replica:
         server = f"https://127.0.0.1:{self.relay.port}"
         pki.write_private(kubeconfig, pki.kubeconfig("chaos", server, authority, pair).encode())
         program = (
-            [sys.executable, "-m", "dev.chaos.shifted", str(self.shift), "manager"]
-            if self.shift
+            [sys.executable, "-m", "dev.chaos.shifted", str(self.clock_shift), "manager"]
+            if self.clock_shift
             else local.MANAGER_COMMAND
         )
         with (self.folder / f"{self.name}.log").open("wb") as log:
@@ -204,8 +204,8 @@ class Replica:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        self.began = time.monotonic()
-        self._is_halted, self._has_been_ready, self._misses, self._hangs = False, False, 0, 0
+        self.life_start = time.monotonic()
+        self._is_halted, self._has_been_ready, self._miss_count, self._hang_count = False, False, 0, 0
 
     def _write_config(self) -> None:
         metrics = {"bindAddress": f"127.0.0.1:{self.metrics_port}"}
@@ -221,31 +221,31 @@ class Replica:
     def _probe(self) -> None:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}/readyz", timeout=PROBE_TIMEOUT):
-                self.ready = self._has_been_ready = True
-            self._hangs = 0
-            if not self._is_halted and not self._is_expected:
-                self.answering.append((time.time(), math.inf))
+                self.is_ready = self._has_been_ready = True
+            self._hang_count = 0
+            if not self._is_halted and not self._is_answer_expected:
+                self.answer_windows.append((time.time(), math.inf))
         except TimeoutError:
-            self.ready = False
-            self._hangs += 1
-            if self._hangs >= HANGS:
+            self.is_ready = False
+            self._hang_count += 1
+            if self._hang_count >= MAX_HANGS:
                 call_in_portal(self.portal, self.failover.drop, self.port)
         except (OSError, http.client.HTTPException):
-            self.ready = False
-        self._misses = 0 if self.ready else self._misses + 1
-        if self._has_been_ready and self._misses == MISSES:
-            self._record_stop(f"{MISSES} probes in a row failed")
+            self.is_ready = False
+        self._miss_count = 0 if self.is_ready else self._miss_count + 1
+        if self._has_been_ready and self._miss_count == MAX_MISSES:
+            self._record_stop(f"{MAX_MISSES} probes in a row failed")
 
     @property
-    def _is_expected(self) -> bool:
-        return bool(self.answering) and self.answering[-1][1] == math.inf
+    def _is_answer_expected(self) -> bool:
+        return bool(self.answer_windows) and self.answer_windows[-1][1] == math.inf
 
-    def _end_answering(self, end: float) -> None:
-        if self._is_expected:
-            self.answering[-1] = (self.answering[-1][0], end)
+    def _end_answer_window(self, end: float) -> None:
+        if self._is_answer_expected:
+            self.answer_windows[-1] = (self.answer_windows[-1][0], end)
 
-    def _record_stop(self, how: str) -> None:
-        self.stops.append(Stop(time.time(), self.name, how))
+    def _record_stop(self, reason: str) -> None:
+        self.stops.append(Stop(time.time(), self.name, reason))
 
 
 def _credential(pair: pki.Pair) -> str:

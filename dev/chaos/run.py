@@ -19,25 +19,25 @@ from dev.chaos.events import Event
 from dev.chaos.faults import AT_API_SERVER, GENTLE_KINDS, STRANGERS, WARM_UP, Fault, Kind, schedule
 from dev.chaos.inject import inject
 from dev.chaos.judge import Record, judge
-from dev.chaos.stage import DROPPED, KEPT, STUCK, Stage, stage, wait_until_ready
+from dev.chaos.stage import DROPPED_NAMESPACE, KEPT_NAMESPACE, STUCK_NAMESPACE, Stage, stage, wait_until_ready
 from dev.cluster import audit
 from dev.cluster.progress import say
 from dev.local import LocalError
 from kube.model.meta import JSON
 
-SETS = 8
+JOBSETS_AT_ONCE = 8
 """Number of JobSets at once in the namespace that stays. The namespace that a fault deletes has three eighths as
 many."""
 
-TURN = 0.4
+TURN_SECONDS = 0.4
 """Seconds between two turns of the drivers."""
 
 CHECK_PERIOD = 1.0
-SAY_EVERY = 10.0
+REPORT_PERIOD = 10.0
 MAX_SHOWN = 20
 """Largest number of violations in the report for people."""
 
-RESULTS, PROBED = "results.json", "probed.jsonl"
+RESULTS_FILE, ANSWERS_FILE = "results.json", "probed.jsonl"
 
 SHORT_LEASE = {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"}
 """Short times, so that many leaders follow each other. A run in which no process ends has the usual lease."""
@@ -54,12 +54,12 @@ class Options:
     seconds: float
     kinds: Sequence[Kind]
     folder: Path
-    sets: int = SETS
+    sets: int = JOBSETS_AT_ONCE
 
     @property
     def width(self) -> dict[str, int]:
         """Number of JobSets at once in each namespace."""
-        return {KEPT: self.sets, DROPPED: max(1, self.sets * 3 // 8)}
+        return {KEPT_NAMESPACE: self.sets, DROPPED_NAMESPACE: max(1, self.sets * 3 // 8)}
 
 
 class Run:
@@ -77,15 +77,17 @@ class Run:
             Driver(self._admin, namespace, load.scripts(options.seed + number), width)
             for number, (namespace, width) in enumerate(options.width.items())
         ]
-        self._record = Record(events=(), stuck=STUCK, domains=self._domains(), excused=stage.excused)
+        self._record = Record(
+            events=(), stuck_namespace=STUCK_NAMESPACE, domains=self._domains(), excused_windows=stage.excused
+        )
         self._sampled_at = self._last_report = 0.0
 
     def play(self) -> JSON:
         """Carry out the run, and return its results with violations."""
-        self._admin.ask("POST", JOBSETS.format(STUCK), load.stuck())
+        self._admin.ask("POST", JOBSETS.format(STUCK_NAMESPACE), load.stuck())
         start = time.time() - self._seconds()
         ports_by_replica = {replica.slot: [asdict(port) for port in replica.ports] for replica in self._stage.replicas}
-        with beside.running("dev.chaos.prober", ports_by_replica, self._options.folder / PROBED):
+        with beside.running("dev.chaos.prober", ports_by_replica, self._options.folder / ANSWERS_FILE):
             self._play_faults()
         return self._judge_run(start)
 
@@ -94,32 +96,32 @@ class Run:
         while (now := self._seconds()) < self._options.seconds:
             while pending and pending[0].at <= now:
                 self._begin_fault(pending.pop(0))
-            self._turn(more=True)
+            self._turn(with_new_jobsets=True)
         for thread in self._threads:
             while thread.is_alive():
-                self._turn(more=False)
+                self._turn(with_new_jobsets=False)
         self._record.not_ready = wait_until_ready(self._stage)
         say(f"{self._seconds():6.1f} s  no more faults and no new sets: {self._alive} sets have yet to end")
         deadline = time.monotonic() + QUIET_SECONDS
         while self._alive and time.monotonic() < deadline:
-            self._turn(more=False)
+            self._turn(with_new_jobsets=False)
 
     def _judge_run(self, start: float) -> JSON:
         require_fault_ends(self._journal)
         record = self._record
         for namespace in self._options.width:
-            record.left |= {
+            record.remaining_uids |= {
                 item["metadata"]["uid"] for item in self._admin.list_objects(JOBSETS.format(namespace)) or ()
             }
-        record.calm = self._windows_without(start, set(Kind) - set(STRANGERS))
-        record.undisturbed = self._windows_without(start, AT_API_SERVER)
+        record.calm_windows = self._windows_without(start, set(Kind) - set(STRANGERS))
+        record.undisturbed_windows = self._windows_without(start, AT_API_SERVER)
         neighbour_starts = (item["begin"] for item in self._journal if item["kind"] == Kind.NEIGHBOUR)
-        record.alone = [(start + WARM_UP, start + begin) for begin in neighbour_starts]
-        record.expected = {replica.slot: replica.answering for replica in self._stage.replicas}
+        record.windows_alone = [(start + WARM_UP, start + begin) for begin in neighbour_starts]
+        record.answer_windows = {replica.slot: replica.answer_windows for replica in self._stage.replicas}
         record.logs = {log.stem: _lines(log) for replica in self._stage.replicas for log in replica.logs}
-        record.answers = [Answer(*json.loads(line)) for line in _lines(self._options.folder / PROBED)]
+        record.answers = [Answer(*json.loads(line)) for line in _lines(self._options.folder / ANSWERS_FILE)]
         record.stops = [stop for replica in self._stage.replicas for stop in replica.stops]
-        record.names = {key: name for replica in self._stage.replicas for key, name in replica.lives.items()}
+        record.replica_names = {key: name for replica in self._stage.replicas for key, name in replica.lives.items()}
         record.events = all_events(self._stage.cluster.audit_log)
         result = judge(record)
         for violation in result["violations"]:
@@ -129,7 +131,7 @@ class Run:
             "seconds": self._options.seconds,
             "begun": start,
             "faults": self._journal,
-            "replica_lives": len(record.names),
+            "replica_lives": len(record.replica_names),
             "hostile_connections": dict(self._stage.hostile),
             "neighbour_connections": dict(self._stage.neighbour),
             **result,
@@ -153,27 +155,27 @@ class Run:
         inject(self._stage, fault)
         entry["end"] = self._seconds()
 
-    def _turn(self, *, more: bool) -> None:
+    def _turn(self, *, with_new_jobsets: bool) -> None:
         start = time.monotonic()
         for driver in self._drivers:
-            driver.turn(more=more)
+            driver.turn(with_new_jobsets=with_new_jobsets)
         if start - self._sampled_at >= CHECK_PERIOD:
             self._sampled_at = start
             self._sample()
-        if start - self._last_report >= SAY_EVERY:
+        if start - self._last_report >= REPORT_PERIOD:
             self._last_report = start
             ended = sum(driver.ended for driver in self._drivers)
-            ready = sum(replica.ready for replica in self._stage.replicas)
+            ready = sum(replica.is_ready for replica in self._stage.replicas)
             say(f"{self._seconds():6.1f} s  {ended} sets have ended, {self._alive} run; {ready} replicas are ready")
-        time.sleep(max(0.0, start + TURN - time.monotonic()))
+        time.sleep(max(0.0, start + TURN_SECONDS - time.monotonic()))
 
     def _sample(self) -> None:
         pods = self._admin.list_objects("/api/v1/pods")
         if pods is not None:
-            self._record.looks.append(pods_look(time.time(), pods))
+            self._record.pod_lists.append(pods_look(time.time(), pods))
         for replica in self._stage.replicas:
             if replica.pid is not None:
-                sample = (time.monotonic() - replica.began, proc.memory_mib(replica.pid))
+                sample = (time.monotonic() - replica.life_start, proc.memory_mib(replica.pid))
                 self._record.memory.setdefault(replica.name, []).append(sample)
 
     def _domains(self) -> dict[str, str]:
@@ -231,4 +233,4 @@ def report(results: JSON) -> Iterator[str]:
         at = "" if violation["at"] is None else f" at {violation['at']} s"
         yield f"    {violation['rule']}: {violation['subject']}{at}: {violation['text']}"
     if (hidden := len(results["violations"]) - MAX_SHOWN) > 0:
-        yield f"    and {hidden} more: {RESULTS} has them all"
+        yield f"    and {hidden} more: {RESULTS_FILE} has them all"

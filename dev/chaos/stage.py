@@ -16,7 +16,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from dev import local
 from dev.chaos.checks.admission import Window
-from dev.chaos.checks.leaders import CONTROLLED, LEASE
+from dev.chaos.checks.leaders import LEADER_RESOURCES, LEASE
 from dev.chaos.client import Admin
 from dev.chaos.failover import Failover
 from dev.chaos.load import POOL, TOPOLOGY
@@ -30,7 +30,7 @@ from dev.cluster.cluster import Cluster, running, statuses
 from dev.cluster.spec import ClusterSpec, FakeNodes
 
 REPLICAS = 3
-SHIFT = 300.0
+CLOCK_SHIFT = 300.0
 """Seconds by which the clock of the last replica is wrong."""
 
 AUDIT_MIB = 64 * 1024
@@ -38,8 +38,8 @@ AUDIT_MIB = 64 * 1024
 GiB."""
 
 NODES = FakeNodes(count=16, label_every={TOPOLOGY: 2, POOL: 8})
-KEPT, DROPPED, STUCK = "chaos-kept", "chaos-dropped", "chaos-stuck"
-NAMESPACES = (KEPT, DROPPED, STUCK, NEIGHBOUR)
+KEPT_NAMESPACE, DROPPED_NAMESPACE, STUCK_NAMESPACE = "chaos-kept", "chaos-dropped", "chaos-stuck"
+NAMESPACES = (KEPT_NAMESPACE, DROPPED_NAMESPACE, STUCK_NAMESPACE, NEIGHBOUR)
 POLICIES = "/apis/policy.jobset.x-k8s.io/v1alpha1/jobsetpolicies"
 QUOTA = {"metadata": {"name": "none"}, "spec": {"hard": {"count/jobs.batch": "0"}}}
 
@@ -53,7 +53,7 @@ _GROUPS = {
 
 @dataclass(slots=True)
 class Stage:
-    """The objects that faults act on. `excused`: times in which admission could not answer, whatever the manager does.
+    """The objects that faults act on. `excused`: times in which no manager could answer reviews.
 
     `hostile` counts connections of hostile clients by the purpose of the port, `neighbour` connections of the neighbour
     by their purpose.
@@ -81,21 +81,21 @@ class Stage:
         return pid
 
     def replica(self, target: str) -> Replica:
-        """For "leader" the replica that renewed the lease last, by its relay; for "follower" another replica."""
-        order = sorted(self.replicas, key=lambda replica: replica.relay.renewed, reverse=True)
+        """For "leader", the replica that renewed the lease last; for "follower", another replica."""
+        order = sorted(self.replicas, key=lambda replica: replica.relay.lease_renewed_at, reverse=True)
         return order[0] if target == "leader" else order[1]
 
     @contextlib.contextmanager
-    def excuse(self, after: float) -> Iterator[None]:
-        """Excuse failures of admission within the block, and for `after` seconds after it."""
-        begin = time.time() - 0.2
+    def excuse(self, seconds_after: float) -> Iterator[None]:
+        """Excuse failures of admission within the block, and for `seconds_after` seconds after it."""
+        window_start = time.time() - 0.2
         yield
-        self.excused.append((begin, time.time() + after))
+        self.excused.append((window_start, time.time() + seconds_after))
 
     def route(self, stop: threading.Event) -> None:
         """Pass connections of admission to ready replicas, and record when no replica is ready. Runs until `stop`."""
         while not stop.wait(0.1):
-            ready = [replica.port for replica in self.replicas if replica.ready]
+            ready = [replica.port for replica in self.replicas if replica.is_ready]
             call_in_portal(self.portal, self.failover.set_ready, ready)
             if not ready:
                 now = time.time()
@@ -109,7 +109,7 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
     `lease` has the times of the lease that differ from the defaults.
     """
     os.environ.setdefault("GOGC", "400")
-    bodies = tuple(f"{name}.{_GROUPS.get(name, '')}" for name in sorted({*CONTROLLED, "leases"}))
+    bodies = tuple(f"{name}.{_GROUPS.get(name, '')}" for name in sorted({*LEADER_RESOURCES, "leases"}))
     spec = ClusterSpec(name=f"chaos-{os.getpid()}", nodes=NODES, audit_bodies=bodies, audit_mib=AUDIT_MIB, keep=True)
     with running(spec, state_root=folder / "cluster") as cluster, start_blocking_portal() as portal:
         failover = Failover(local.free_port())
@@ -124,7 +124,7 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
             Replica(number, folder / f"replica-{number}", cluster, relay, failover, portal, lease)
             for number, relay in enumerate(relays)
         ]
-        replicas[-1].shift = SHIFT
+        replicas[-1].clock_shift = CLOCK_SHIFT
         new_stage = Stage(spec.name, seed, folder, cluster, replicas, failover, portal)
         stop = threading.Event()
         router = threading.Thread(target=new_stage.route, args=(stop,), name="router", daemon=True)
@@ -148,7 +148,7 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
 def wait_until_ready(stage: Stage, seconds: float = local.START_SECONDS) -> list[str]:
     """Wait until every replica is ready, for at most `seconds`. Returns the names of replicas that are not ready."""
     deadline = time.monotonic() + seconds
-    while missing := [replica.name for replica in stage.replicas if not replica.ready]:
+    while missing := [replica.name for replica in stage.replicas if not replica.is_ready]:
         if time.monotonic() > deadline:
             break
         time.sleep(0.1)
@@ -172,7 +172,7 @@ def _create_objects(stage: Stage) -> None:
     admin = Admin(stage.cluster)
     for name in NAMESPACES:
         admin.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-    status, answer = admin.ask("POST", f"/api/v1/namespaces/{STUCK}/resourcequotas", QUOTA)
+    status, answer = admin.ask("POST", f"/api/v1/namespaces/{STUCK_NAMESPACE}/resourcequotas", QUOTA)
     if status != 201:
         raise local.LocalError(f"the quota was refused: {json.dumps(answer)}")
     deadline = time.monotonic() + local.START_SECONDS

@@ -24,7 +24,7 @@ BINARIES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler
 MODULE = Path(__file__).parent
 KUBERNETES = "1.37.1"
 ETCD = "3.7.3"
-SPACE_MIB = 600
+MIN_FREE_MIB = 600
 
 
 def build_flags(version: str) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ def locate(sources: Sources) -> Path:
             f"Add them, or leave the option and the variable out to have them fetched or built."
         )
     if missing:
-        install_once(folder, SPACE_MIB, lambda: not _missing_binaries(folder), partial(_install, sources.releases))
+        install_once(folder, MIN_FREE_MIB, lambda: not _missing_binaries(folder), partial(_install, sources.releases))
     return folder
 
 

@@ -23,9 +23,9 @@ CREDENTIAL = "authentication.kubernetes.io/credential-id"
 class Call:
     """One finished API request. `resource` is the plural, with a subresource such as "/status". `group` "" is core.
 
-    `permitted` is the answer of the authorizer; quotas and admission may still refuse the request. `started` and
+    `permitted`: whether the authorizer allowed the request, which quotas and admission may still refuse. `started` and
     `ended` are seconds since 1970. `credential` names the client certificate. `selector` is the label selector of a
-    deletion of a collection. `asked` and `answer` are the bodies of a write, which are empty if the log does not have
+    deletion of a collection. `request_body` and `response_body` are the bodies of a write, or empty if the log lacks
     them.
     """
 
@@ -44,8 +44,8 @@ class Call:
     credential: str = ""
     message: str = ""
     selector: str = ""
-    asked: JSON = field(default_factory=dict)
-    answer: JSON = field(default_factory=dict)
+    request_body: JSON = field(default_factory=dict)
+    response_body: JSON = field(default_factory=dict)
 
     @property
     def is_stored(self) -> bool:
@@ -55,7 +55,7 @@ class Call:
     @property
     def version(self) -> int:
         """The resourceVersion in the answer to a stored write; 0 if the answer has none."""
-        return int((self.answer.get("metadata") or {}).get("resourceVersion") or 0)
+        return int((self.response_body.get("metadata") or {}).get("resourceVersion") or 0)
 
 
 class _Target(msgspec.Struct, rename="camel"):
@@ -95,7 +95,7 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 def calls(path: Path, start: int = 0, about: str = "") -> Iterator[Call]:
-    """Yield the finished requests from byte `start` of the log on. `log_size` before an action gives its start.
+    """Yield the finished requests from byte `start` of the log on, such as `log_size` before an action.
 
     Leaves out incomplete lines at the start and at the end, and watches that have not ended. Lines without the text
     `about`, such as a namespace or a user, are left out without decoding them, since decoding is most of the work.
@@ -138,8 +138,8 @@ def _call(event: _Line, target: _Target) -> Call:
         credential=event.user.extra.get(CREDENTIAL, [""])[0],
         message=event.response_status.message,
         selector=query.get("labelSelector", [""])[0],
-        asked=_body(event.request_object),
-        answer=_body(event.response_object),
+        request_body=_body(event.request_object),
+        response_body=_body(event.response_object),
     )
 
 

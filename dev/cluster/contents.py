@@ -16,7 +16,7 @@ VOLUMES_PATH = "/api/v1/persistentvolumes"
 def create_contents(spec: ClusterSpec, port: int, tls: ssl.SSLContext) -> None:
     """Create the nodes and volumes that the spec asks for, and wait until the nodes are usable."""
     if spec.nodes.count:
-        create_nodes(port, tls, spec.nodes, beside_real=spec.real_nodes > 0)
+        create_nodes(port, tls, spec.nodes, beside_real_nodes=spec.real_nodes > 0)
     if spec.volumes:
         with Connection(port, tls) as connection:
             create_volumes(connection, spec.volumes)

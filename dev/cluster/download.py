@@ -22,8 +22,8 @@ from dev.cluster.errors import MIB, DevclusterError
 from dev.cluster.progress import Report, say, step
 
 TIMEOUT_SECONDS = 5
-CHUNK = 256 * 1024
-CHECKSUM_LIMIT = MIB
+CHUNK_BYTES = 256 * 1024
+MAX_CHECKSUM_BYTES = MIB
 
 # kwok publishes no checksums with its releases, so it is always built from the module that go.sum vouches for.
 KUBERNETES_BINARIES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
@@ -93,9 +93,9 @@ def release_assets(releases: Releases, platform: tuple[str, str]) -> list[Asset]
         folder = f"v{releases.kubernetes}/bin/{system}/{arch}"
         assets += [Asset(name, base, f"{folder}/{name}", f"{folder}/{name}.sha256") for name in KUBERNETES_BINARIES]
     if base := releases.bases.get("etcd"):
-        version, stem = f"v{releases.etcd}", f"etcd-v{releases.etcd}-{system}-{arch}"
-        archive = f"{version}/{stem}.{'tar.gz' if system == 'linux' else 'zip'}"
-        assets.append(Asset("etcd", base, archive, f"{version}/SHA256SUMS", (f"{stem}/etcd",)))
+        version, archive_stem = f"v{releases.etcd}", f"etcd-v{releases.etcd}-{system}-{arch}"
+        archive = f"{version}/{archive_stem}.{'tar.gz' if system == 'linux' else 'zip'}"
+        assets.append(Asset("etcd", base, archive, f"{version}/SHA256SUMS", (f"{archive_stem}/etcd",)))
     return assets
 
 
@@ -112,9 +112,9 @@ def fetch(assets: Iterable[Asset], folder: Path) -> set[str]:
         try:
             _fetch_asset(asset, folder)
             binaries.update(asset.binaries)
-        except UnavailableError as reason:
-            say(f"not downloaded: {reason}")
-            if isinstance(reason, UnreachableError):
+        except UnavailableError as error:
+            say(f"not downloaded: {error}")
+            if isinstance(error, UnreachableError):
                 unreachable.add(asset.base)
     return binaries
 
@@ -122,17 +122,17 @@ def fetch(assets: Iterable[Asset], folder: Path) -> set[str]:
 def _fetch_asset(asset: Asset, folder: Path) -> None:
     sums_url = f"{asset.base}/{asset.sums_path}"
     with _open(sums_url) as answer:
-        expected = _published_digest(answer.read(CHECKSUM_LIMIT).decode(errors="replace"), asset.file, sums_url)
+        expected = _published_digest(answer.read(MAX_CHECKSUM_BYTES).decode(errors="replace"), asset.file, sums_url)
     file = folder / (asset.file if asset.members else asset.name)
     with step(f"downloading {asset.file}") as report:
         try:
             actual = _receive(asset.url, file, report)
-        except ShortAnswerError as cut:
-            say(f"{cut}; trying once more")
+        except ShortAnswerError as short_answer:
+            say(f"{short_answer}; trying once more")
             try:
                 actual = _receive(asset.url, file, report)
-            except ShortAnswerError as again:
-                raise UnavailableError(str(again)) from again
+            except ShortAnswerError as second_short_answer:
+                raise UnavailableError(str(second_short_answer)) from second_short_answer
     if actual != expected:
         file.unlink()
         raise DevclusterError(
@@ -158,7 +158,7 @@ def _receive(url: str, path: Path, report: Report) -> str:
     with _open(url) as answer, path.open("wb") as file:
         announced = int(answer.headers.get("Content-Length", -1))
         try:
-            while chunk := answer.read(CHUNK):
+            while chunk := answer.read(CHUNK_BYTES):
                 digest.update(chunk)
                 file.write(chunk)
                 received += len(chunk)
@@ -191,14 +191,14 @@ def _published_digest(document: str, file: str, url: str) -> str:
 
 
 def _extract(archive: Path, member: str, target: Path) -> None:
-    """Take one file out of a .tar.gz or .zip whose checksum was right."""
+    """Extract one file from a .tar.gz or .zip, whose checksum was verified."""
     try:
         with target.open("wb") as out:
             if archive.suffix == ".zip":
-                with zipfile.ZipFile(archive) as packed, packed.open(member) as source:
+                with zipfile.ZipFile(archive) as zip_archive, zip_archive.open(member) as source:
                     shutil.copyfileobj(source, out)
             else:
-                with tarfile.open(archive) as unpacked, _regular_file(unpacked, member) as source:
+                with tarfile.open(archive) as tar_archive, _regular_file(tar_archive, member) as source:
                     shutil.copyfileobj(source, out)
     except (KeyError, tarfile.TarError, zipfile.BadZipFile) as error:
         raise DevclusterError(f"{archive.name} has the right checksum but no {member} in it: {error}") from error

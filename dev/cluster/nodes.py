@@ -16,7 +16,7 @@ FAKE_TAINT = {"key": NODE_ANNOTATION, "value": "fake", "effect": "NoSchedule"}
 """A taint that keeps pods off fake nodes in a cluster that also has real nodes."""
 EXIT_CODE = "kwok.jobset.dev/exit-code"
 """Annotation with the exit code of a fake pod."""
-WORKERS = 8
+CONNECTIONS = 8
 READY_SECONDS = 60
 
 
@@ -51,19 +51,19 @@ def node(index: int, nodes: FakeNodes, taints: Sequence[Mapping[str, str]] = ())
     }
 
 
-def create_nodes(port: int, tls: ssl.SSLContext, nodes: FakeNodes, *, beside_real: bool = False) -> None:
+def create_nodes(port: int, tls: ssl.SSLContext, nodes: FakeNodes, *, beside_real_nodes: bool = False) -> None:
     """Create all nodes and wait until they can be used. In a cluster with real nodes, they have `FAKE_TAINT`."""
-    taints = [FAKE_TAINT] if beside_real else []
+    taints = [FAKE_TAINT] if beside_real_nodes else []
 
     def create_slice(first: int) -> None:
         with Connection(port, tls) as connection:
-            for index in range(first, nodes.count, WORKERS):
+            for index in range(first, nodes.count, CONNECTIONS):
                 status, answer = connection.request("POST", "/api/v1/nodes", node(index, nodes, taints))
                 if status not in (201, 409):
                     raise DevclusterError(f"node {index} was refused with status {status}: {reason_of(answer)}")
 
-    with ThreadPoolExecutor(WORKERS) as pool:
-        for _ in pool.map(create_slice, range(WORKERS)):
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        for _ in pool.map(create_slice, range(CONNECTIONS)):
             pass
     with Connection(port, tls) as connection:
         wait_usable(connection, {_node_name(index) for index in range(nodes.count)}, "logs of kwok")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
-PLAIN_SECONDS = 15.0
+LINE_PERIOD = 15.0
 
 Report = Callable[[str], None]
 """A function that the task calls with its current state, such as "12 of 57 MiB"."""
@@ -26,16 +26,16 @@ def say(line: str) -> None:
 @contextmanager
 def step(title: str) -> Iterator[Report]:
     """Show `title` while the block runs, and afterwards how long the block took."""
-    started = time.monotonic()
-    display = _live_display(title) if sys.stderr.isatty() else _line_display(title, sys.stderr, PLAIN_SECONDS)
+    start_time = time.monotonic()
+    display = _live_display(title) if sys.stderr.isatty() else _line_display(title, sys.stderr, LINE_PERIOD)
     with display as report:
         yield report
-    say(f"{title}: done after {elapsed_text(started)}")
+    say(f"{title}: done after {elapsed_text(start_time)}")
 
 
-def elapsed_text(started: float) -> str:
-    """The time since `started` (`time.monotonic`), as "7 s" or "3 min 05 s"."""
-    minutes, seconds = divmod(int(time.monotonic() - started), 60)
+def elapsed_text(start_time: float) -> str:
+    """The time since `start_time` (`time.monotonic`), as "7 s" or "3 min 05 s"."""
+    minutes, seconds = divmod(int(time.monotonic() - start_time), 60)
     return f"{minutes} min {seconds:02} s" if minutes else f"{seconds} s"
 
 
@@ -53,7 +53,7 @@ def _live_display(title: str) -> Iterator[Report]:
 
 
 @dataclass
-class _Ticker:
+class _LinePrinter:
     """Prints the latest state every `seconds`, until `ended` is set."""
 
     title: str
@@ -63,9 +63,9 @@ class _Ticker:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        started = time.monotonic()
+        start_time = time.monotonic()
         while not self.ended.wait(self.seconds):
-            print(f"{self.title}: {self.state}, {elapsed_text(started)}", file=self.stream, flush=True)
+            print(f"{self.title}: {self.state}, {elapsed_text(start_time)}", file=self.stream, flush=True)
 
     def report(self, state: str) -> None:
         self.state = state
@@ -74,11 +74,11 @@ class _Ticker:
 @contextmanager
 def _line_display(title: str, stream: TextIO, seconds: float) -> Iterator[Report]:
     print(f"{title} ...", file=stream, flush=True)
-    ticker = _Ticker(title, stream, seconds)
-    thread = threading.Thread(target=ticker.run, daemon=True)
+    line_printer = _LinePrinter(title, stream, seconds)
+    thread = threading.Thread(target=line_printer.run, daemon=True)
     thread.start()
     try:
-        yield ticker.report
+        yield line_printer.report
     finally:
-        ticker.ended.set()
+        line_printer.ended.set()
         thread.join()

@@ -26,9 +26,9 @@ from dev.cluster.spec import Layout
 
 START_SECONDS = 60
 STOP_SECONDS = 10
-CRIPPLED_STOP_SECONDS = 1
+PARTIAL_STOP_SECONDS = 1
 POLL_SECONDS = 0.1
-LOG_LINES = 12
+MAX_LOG_LINES = 12
 PR_SET_PDEATHSIG = 1
 
 HINTS = {
@@ -49,14 +49,14 @@ class ComponentDied(Exception):  # noqa: N818 - reads as what happened
 class Supervisor:
     """The lifetime of one cluster's processes."""
 
-    def __init__(self, layout: Layout, owner: int | None) -> None:
+    def __init__(self, layout: Layout, owner_pid: int | None) -> None:
         self._layout = layout
-        self._owner = owner
+        self._owner_pid = owner_pid
         self._running: list[tuple[Component, subprocess.Popen[bytes]]] = []
-        self._kept = KeptProcesses(layout, spawn)
-        self._told_to_stop = False
+        self._kept_processes = KeptProcesses(layout, spawn)
+        self._is_stop_requested = False
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._stop)
+            signal.signal(number, self._request_stop)
 
     def run(self) -> int:
         """Start, watch and stop the processes. Returns 0 after a requested stop, 1 after a failure."""
@@ -67,26 +67,26 @@ class Supervisor:
             while True:
                 if plan.spec.keep:
                     self._restart_ended()
-                self._check()
-                if self._kept.tend():
+                self._raise_if_ended()
+                if self._kept_processes.start_due():
                     self._report("ready")
                 time.sleep(POLL_SECONDS)
         except SupervisorStopped:
-            outcome, message = "stopped", ""
+            final_phase, message = "stopped", ""
         except ComponentDied as died:
-            outcome, message = "failed", str(died)
+            final_phase, message = "failed", str(died)
         self._report("stopping", message)
-        stop_in_order([*self._running, *self._kept.running()])
-        self._report(outcome, message)
+        stop_in_order([*self._running, *self._kept_processes.running()])
+        self._report(final_phase, message)
         if self._is_orphaned():
             remove_folder(self._layout)  # the owner, which would remove it, has ended already
-        return 0 if outcome == "stopped" else 1
+        return 0 if final_phase == "stopped" else 1
 
     def _is_orphaned(self) -> bool:
-        return self._owner is not None and os.getppid() != self._owner
+        return self._owner_pid is not None and os.getppid() != self._owner_pid
 
-    def _stop(self, _number: int, _frame: FrameType | None) -> None:
-        self._told_to_stop = True
+    def _request_stop(self, _number: int, _frame: FrameType | None) -> None:
+        self._is_stop_requested = True
 
     def _start(self, processes: list[Component]) -> None:
         for rank in sorted({component.rank for component in processes}):
@@ -115,26 +115,28 @@ class Supervisor:
 
     def _wait_ready(self, component: Component) -> None:
         deadline = time.monotonic() + START_SECONDS
-        while not component.ready():
-            self._check()
+        while not component.is_ready():
+            self._raise_if_ended()
             if time.monotonic() > deadline:
-                raise ComponentDied(f"{component.name} was not ready after {START_SECONDS} s.\n{self._tail(component)}")
+                raise ComponentDied(
+                    f"{component.name} was not ready after {START_SECONDS} s.\n{self._last_log_lines(component)}"
+                )
             time.sleep(POLL_SECONDS)
 
-    def _check(self) -> None:
-        if self._told_to_stop or self._is_orphaned():
+    def _raise_if_ended(self) -> None:
+        if self._is_stop_requested or self._is_orphaned():
             raise SupervisorStopped
         for component, process in self._running:
             code = process.poll()
             if code is not None:
                 end = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-                raise ComponentDied(f"{component.name} {end}.\n{self._tail(component)}")
+                raise ComponentDied(f"{component.name} {end}.\n{self._last_log_lines(component)}")
 
-    def _tail(self, component: Component) -> str:
+    def _last_log_lines(self, component: Component) -> str:
         path = self._layout.log(component.name)
-        lines = tail(path, LOG_LINES)
+        lines = tail(path, MAX_LOG_LINES)
         text = "\n".join(lines).lower()
-        hints = [f"Likely cause: {hint}" for mark, hint in HINTS.items() if mark in text]
+        hints = [f"Likely cause: {hint}" for error_text, hint in HINTS.items() if error_text in text]
         return "\n".join([f"Last lines of {path}:", *(f"  {line[:1500]}" for line in lines), *hints])
 
     def _report(self, phase: str, message: str = "") -> None:
@@ -144,9 +146,9 @@ class Supervisor:
                 "phase": phase,
                 "message": message,
                 "supervisor": os.getpid(),
-                "owner": self._owner,
+                "owner": self._owner_pid,
                 "components": {component.name: process.pid for component, process in self._running},
-                "kept": self._kept.report(),
+                "kept": self._kept_processes.report(),
             },
         )
 
@@ -185,19 +187,19 @@ def death_signal() -> Callable[[], None] | None:
     prctl = ctypes.CDLL(None).prctl
     parent = os.getpid()
 
-    def arm() -> None:
+    def set_death_signal() -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # the parent died before the line above
             os._exit(1)
 
-    return arm
+    return set_death_signal
 
 
 def stop_in_order(running: Iterable[tuple[Component, subprocess.Popen[bytes]]]) -> None:
     """Stop clients first, then the API server, and etcd last, as an API server without etcd takes long to stop."""
     pairs = list(running)
     # A process without its server or store would not end by itself.
-    seconds = STOP_SECONDS if all(process.poll() is None for _, process in pairs) else CRIPPLED_STOP_SECONDS
+    seconds = STOP_SECONDS if all(process.poll() is None for _, process in pairs) else PARTIAL_STOP_SECONDS
     for rank in sorted({component.rank for component, _ in pairs}, reverse=True):
         group = [process for component, process in pairs if component.rank == rank]
         for process in group:
@@ -221,18 +223,18 @@ def tail(path: Path, count: int) -> list[str]:
 
 def write_status(layout: Layout, status: dict[str, object]) -> None:
     """Replace the status file in one step. Ignores a full disk, so that the supervisor can still stop its children."""
-    scratch = layout.status.with_suffix(".tmp")
+    temporary_file = layout.status.with_suffix(".tmp")
     with contextlib.suppress(OSError):
-        scratch.write_text(json.dumps(status))
-        scratch.replace(layout.status)
+        temporary_file.write_text(json.dumps(status))
+        temporary_file.replace(layout.status)
 
 
 def main() -> int:
     layout = Layout(Path(sys.argv[1]))
-    owner = int(sys.argv[2]) if len(sys.argv) > 2 else None
+    owner_pid = int(sys.argv[2]) if len(sys.argv) > 2 else None
     with layout.lock.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return Supervisor(layout, owner).run()
+        return Supervisor(layout, owner_pid).run()
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ another holder or none. A write of the controllers is late if the API server sto
 A late write is harmless if one of these guards held:
 
 - it named the version or the UID of the object that it was decided from, so that no other client had changed the
-object; - it created an object with the name and attempt that the current leader would also have used; - it deleted Jobs
-of an attempt that was over.
+object;
+- it created an object with the name and attempt that the current leader would also have used;
+- it deleted Jobs of an attempt that was over.
 """
 
 from collections import Counter
@@ -20,7 +21,7 @@ from dev.chaos.events import MANAGER, WRITES, Event
 
 LEASE = LeaderElectionSettings().resource_name
 RULE = "two leaders"
-CONTROLLED = {
+LEADER_RESOURCES = {
     "jobs",
     "jobsets",
     "jobsets/status",
@@ -42,11 +43,14 @@ STALE_CODES = {404, 409, 422}
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """The term of `holder`, from the lease write `first_write` to before the write `lost` (None: the end)."""
+    """The term of `holder`, from the lease write `first_write` until before `end_write`.
+
+    `end_write`: the next write that names another holder or none; None if there is no such write.
+    """
 
     holder: str
     first_write: Event
-    lost: Event | None = None
+    end_write: Event | None = None
 
     def holds(self, event: Event) -> bool:
         """Whether the holder may have sent the event within the term.
@@ -58,16 +62,18 @@ class Term:
             return False
         if event.version:
             has_begun = self.first_write.version < event.version or self.first_write.ended <= event.started
-            return has_begun and (self.lost is None or event.version < self.lost.version)
-        return self.first_write.started <= event.ended and (self.lost is None or event.started <= self.lost.ended)
+            return has_begun and (self.end_write is None or event.version < self.end_write.version)
+        return self.first_write.started <= event.ended and (
+            self.end_write is None or event.started <= self.end_write.ended
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Leaders:
-    """The result of the check. `late` counts writes outside the sender's terms, by request and result."""
+    """The result of the check. `late_writes` counts writes outside the sender's terms, by request and result."""
 
-    terms: int
-    late: dict[str, int]
+    term_count: int
+    late_writes: dict[str, int]
     violations: list[Violation]
 
 
@@ -79,10 +85,10 @@ def terms(events: Iterable[Event]) -> list[Term]:
     )
     found_terms: list[Term] = []
     for event in writes:
-        holder = (event.answer.get("spec") or {}).get("holderIdentity") or ""
-        current = found_terms[-1] if found_terms and found_terms[-1].lost is None else None
+        holder = (event.response_body.get("spec") or {}).get("holderIdentity") or ""
+        current = found_terms[-1] if found_terms and found_terms[-1].end_write is None else None
         if current and current.holder != holder:
-            found_terms[-1] = replace(current, lost=event)
+            found_terms[-1] = replace(current, end_write=event)
         if holder and not (current and current.holder == holder):
             found_terms.append(Term(holder, event))
     return found_terms
@@ -92,39 +98,41 @@ def check(events: Sequence[Event]) -> Leaders:
     """Check every write of the controllers."""
     found_terms = terms(events)
     restarts = _restart_counts(events)
-    late: Counter[str] = Counter()
+    late_writes: Counter[str] = Counter()
     violations = []
     for event in events:
         if not _is_by_controllers(event) or any(term.holds(event) for term in found_terms):
             continue
         request = f"{event.verb} {event.resource}"
         if event.code >= 400:
-            late[f"{request} refused with {event.code}"] += event.code in STALE_CODES
+            late_writes[f"{request} refused with {event.code}"] += event.code in STALE_CODES
             continue
         guard = _guard_of(event, restarts)
-        late[f"{request} stored, {guard or 'no guard'}"] += 1
+        late_writes[f"{request} stored, {guard or 'no guard'}"] += 1
         if not guard:
             text = f"{request} was stored while its sender {event.credential} had no lease, and nothing guarded it"
             violations.append(Violation(RULE, f"{event.namespace}/{event.name}", text, event.ended))
-    return Leaders(len(found_terms), {text: count for text, count in late.items() if count}, violations)
+    return Leaders(len(found_terms), {text: count for text, count in late_writes.items() if count}, violations)
 
 
 def _is_by_controllers(event: Event) -> bool:
-    return event.user == MANAGER and event.resource in CONTROLLED and event.verb in WRITES and not event.dry_run
+    return event.user == MANAGER and event.resource in LEADER_RESOURCES and event.verb in WRITES and not event.dry_run
 
 
 def _guard_of(event: Event, restarts: dict[str, list[tuple[int, int]]]) -> str:
     """The guard that made a late write harmless; empty if there was none."""
-    if (event.asked.get("metadata") or {}).get("resourceVersion"):
+    if (event.request_body.get("metadata") or {}).get("resourceVersion"):
         return "it named the version"
-    if (event.asked.get("preconditions") or {}).get("uid"):
+    if (event.request_body.get("preconditions") or {}).get("uid"):
         return "it named the UID"
     if event.verb == "deletecollection":
         labels = dict(part.split("=", 1) for part in event.selector.split(",") if "=" in part)
         return "its attempt was over" if _is_attempt_over(labels, event, restarts) else ""
     if event.verb != "create":
         return ""
-    if event.resource == "jobs" and _is_attempt_over(event.answer["metadata"].get("labels") or {}, event, restarts):
+    if event.resource == "jobs" and _is_attempt_over(
+        event.response_body["metadata"].get("labels") or {}, event, restarts
+    ):
         return ""
     return "its name was free"
 
@@ -140,7 +148,9 @@ def _restart_counts(events: Iterable[Event]) -> dict[str, list[tuple[int, int]]]
     """By UID of a JobSet, each version of its status with the number of restarts in it."""
     counts: dict[str, list[tuple[int, int]]] = {}
     for event in events:
-        if event.resource == "jobsets/status" and event.is_stored and event.answer:
-            uid = event.answer["metadata"]["uid"]
-            counts.setdefault(uid, []).append((event.version, (event.answer.get("status") or {}).get("restarts", 0)))
+        if event.resource == "jobsets/status" and event.is_stored and event.response_body:
+            uid = event.response_body["metadata"]["uid"]
+            counts.setdefault(uid, []).append(
+                (event.version, (event.response_body.get("status") or {}).get("restarts", 0))
+            )
     return counts

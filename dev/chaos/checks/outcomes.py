@@ -30,7 +30,7 @@ class Life:
     created: float
     statuses: list[tuple[int, float, JSON]] = field(default_factory=list)
     """Version, time and status of each status write."""
-    unanswered: JSON = field(default_factory=dict)
+    unconfirmed_status: JSON = field(default_factory=dict)
     """The status of the last write that was refused with 5xx. A broken connection is logged as 504, but its write may
     have been stored."""
 
@@ -45,12 +45,12 @@ def lives(events: Iterable[Event]) -> dict[str, Life]:
     lives_by_uid: dict[str, Life] = {}
     for event in events:
         if event.resource == "jobsets/status" and event.code >= 500:
-            life = lives_by_uid.get((event.asked.get("metadata") or {}).get("uid", ""))
+            life = lives_by_uid.get((event.request_body.get("metadata") or {}).get("uid", ""))
             if life is not None:
-                life.unanswered = {**life.status, **event.asked["status"]}
-        if event.resource not in {"jobsets", "jobsets/status"} or not event.is_stored or not event.answer:
+                life.unconfirmed_status = {**life.status, **event.request_body["status"]}
+        if event.resource not in {"jobsets", "jobsets/status"} or not event.is_stored or not event.response_body:
             continue
-        metadata = event.answer.get("metadata") or {}
+        metadata = event.response_body.get("metadata") or {}
         text = (metadata.get("annotations") or {}).get(EXPECTED)
         if text is None:
             continue
@@ -58,7 +58,7 @@ def lives(events: Iterable[Event]) -> dict[str, Life]:
             metadata["uid"], Life(metadata["name"], metadata["namespace"], json.loads(text), event.ended)
         )
         if event.resource == "jobsets/status":
-            life.statuses.append((event.version, event.ended, event.answer.get("status") or {}))
+            life.statuses.append((event.version, event.ended, event.response_body.get("status") or {}))
     return lives_by_uid
 
 
@@ -76,7 +76,7 @@ def check(events: Sequence[Event], remaining_uids: Collection[str]) -> list[Viol
         violations += _restarts_twice(life, jobset_name)
         status = life.status
         if not status.get("terminalState") and uid not in remaining_uids:
-            status = life.unanswered or status
+            status = life.unconfirmed_status or status
         if not status.get("terminalState"):
             gone_with_namespace = uid not in remaining_uids and any(
                 at > life.created for at in deletion_times[life.namespace]
@@ -110,7 +110,7 @@ def _jobs_twice(events: Iterable[Event]) -> list[Violation]:
     for event in events:
         if event.resource != "jobs" or event.verb != "create" or not event.is_stored or event.user != MANAGER:
             continue
-        metadata = event.answer["metadata"]
+        metadata = event.response_body["metadata"]
         labels = metadata.get("labels") or {}
         attempts = (keys.RESTART_ATTEMPT, keys.JOB_RESTART_ATTEMPT)
         job_key = (labels[keys.JOBSET_UID], metadata["name"], *(labels.get(key, "0") for key in attempts))

@@ -24,19 +24,19 @@ NO_ANSWER = "no answer in time"
 WEBHOOK_TIMEOUT = 10.0
 """Seconds that an API server waits for an answer."""
 
-TIMES_SLOWER = 4.0
+MAX_SLOWDOWN = 4.0
 """While strangers send requests, the 99th percentile of reviews may be this many times that without strangers."""
 
-MAX_LINES = 200.0
+MAX_LINES_PER_SECOND = 200.0
 """Largest number of log lines of a replica in a second, as an average over `LOG_WINDOW`."""
 
 LOG_WINDOW = 10
 """Seconds."""
 
 _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
-_TIME_WITHIN = 80
+_TIME_SEARCH_BYTES = 80
 """Bytes of a line in which its time is searched. A line without a time belongs to the line before it."""
-_CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
+_CONTROL_CHARACTER = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
 
 
 class Answer(NamedTuple):
@@ -68,9 +68,9 @@ def check_liveness(answers: Iterable[Answer], expected: Expected) -> tuple[dict[
     for replica, probes in _expected_answers(answers, LIVENESS, expected).items():
         refused = [probe for probe in probes if probe.fault not in {"", NO_ANSWER}]
         late = [probe for probe in probes if probe.fault == NO_ANSWER]
-        hung = [probe for earlier, probe in pairwise(probes) if earlier.fault == probe.fault == NO_ANSWER]
+        late_in_a_row = [probe for earlier, probe in pairwise(probes) if earlier.fault == probe.fault == NO_ANSWER]
         figures.update(asked=len(probes), refused=len(refused), late=len(late))
-        for rule, faulty_probes in ((REFUSED, refused), (LATE, hung)):
+        for rule, faulty_probes in ((REFUSED, refused), (LATE, late_in_a_row)):
             if faulty_probes:
                 text = f"{len(faulty_probes)} of {len(probes)} probes; the first: {faulty_probes[0].fault}"
                 violations.append(Violation(rule, replica, text, faulty_probes[0].at))
@@ -78,7 +78,7 @@ def check_liveness(answers: Iterable[Answer], expected: Expected) -> tuple[dict[
 
 
 def allowed_seconds(answers: Iterable[Answer], expected: Expected, windows_alone: Sequence[Window]) -> float:
-    """The limit of the 99th percentile of reviews: a second, or `TIMES_SLOWER` times the one in `windows_alone`.
+    """The limit of the 99th percentile of reviews: a second, or `MAX_SLOWDOWN` times the one in `windows_alone`.
 
     On a machine with few cores, three replicas, the control plane, the load and the neighbour compete, and on a shared
     machine a review takes a second even without a neighbour. So only the ratio shows the effect of strangers.
@@ -89,7 +89,7 @@ def allowed_seconds(answers: Iterable[Answer], expected: Expected, windows_alone
         for review in reviews
         if is_within(windows_alone, review.at, review.end)
     ]
-    return max(MAX_SECONDS, TIMES_SLOWER * percentile(durations)) if len(durations) >= FEWEST else MAX_SECONDS
+    return max(MAX_SECONDS, MAX_SLOWDOWN * percentile(durations)) if len(durations) >= FEWEST else MAX_SECONDS
 
 
 def check_reviews(
@@ -102,14 +102,20 @@ def check_reviews(
     """
     figures, violations = {}, []
     for replica, reviews in _expected_answers(answers, REVIEW, expected).items():
-        judged = [review for review in reviews if is_within(undisturbed, review.at, review.end)]
-        failed = [review for review in judged if review.fault]
-        slowest = percentile([WEBHOOK_TIMEOUT if review.fault else review.seconds for review in judged])
-        figures[replica] = {"asked": len(judged), "failed": len(failed), "p99_seconds": round(slowest, 3)}
-        if len(judged) >= FEWEST and slowest >= limit_seconds:
-            text = f"one in 100 of {len(judged)} took {slowest:.2f} s or longer, {limit_seconds:.2g} are allowed"
-            if failed:
-                text = f"{text}; {len(failed)} were not admitted, the first: {failed[0].fault}"
+        judged_reviews = [review for review in reviews if is_within(undisturbed, review.at, review.end)]
+        failed_reviews = [review for review in judged_reviews if review.fault]
+        slowest = percentile([WEBHOOK_TIMEOUT if review.fault else review.seconds for review in judged_reviews])
+        figures[replica] = {
+            "asked": len(judged_reviews),
+            "failed": len(failed_reviews),
+            "p99_seconds": round(slowest, 3),
+        }
+        if len(judged_reviews) >= FEWEST and slowest >= limit_seconds:
+            text = (
+                f"one in 100 of {len(judged_reviews)} took {slowest:.2f} s or longer, {limit_seconds:.2g} are allowed"
+            )
+            if failed_reviews:
+                text = f"{text}; {len(failed_reviews)} were not admitted, the first: {failed_reviews[0].fault}"
             violations.append(Violation(SLOW, replica, text))
     return figures, violations
 
@@ -125,20 +131,20 @@ def _expected_answers(answers: Iterable[Answer], kind: str, expected: Expected) 
 
 def check_log(name: str, lines: Iterable[bytes]) -> tuple[float, list[Violation]]:
     """The highest rate of lines in the log of one life of a replica, in lines a second; and violations."""
-    seconds: Counter[int] = Counter()
-    controls, at = 0, 0
+    lines_by_second: Counter[int] = Counter()
+    control_lines, at = 0, 0
     for line in lines:
-        if time := _TIME.search(line[:_TIME_WITHIN]):
+        if time := _TIME.search(line[:_TIME_SEARCH_BYTES]):
             at = int(datetime.fromisoformat(f"{time[0].decode()}+00:00").timestamp())
-        seconds[at] += 1
-        controls += _CONTROL.search(line) is not None
+        lines_by_second[at] += 1
+        control_lines += _CONTROL_CHARACTER.search(line) is not None
     most_lines, most_at = max(
-        ((sum(seconds[at + n] for n in range(LOG_WINDOW)), at) for at in list(seconds)), default=(0, 0)
+        ((sum(lines_by_second[at + n] for n in range(LOG_WINDOW)), at) for at in list(lines_by_second)), default=(0, 0)
     )
     violations = []
-    if most_lines >= MAX_LINES * LOG_WINDOW:
-        text = f"{most_lines} lines in {LOG_WINDOW} s, fewer than {MAX_LINES * LOG_WINDOW:g} are allowed"
+    if most_lines >= MAX_LINES_PER_SECOND * LOG_WINDOW:
+        text = f"{most_lines} lines in {LOG_WINDOW} s, fewer than {MAX_LINES_PER_SECOND * LOG_WINDOW:g} are allowed"
         violations.append(Violation(FLOODED, name, text, most_at))
-    if controls:
-        violations.append(Violation(CONTROLS, name, f"in {controls} lines"))
+    if control_lines:
+        violations.append(Violation(CONTROLS, name, f"in {control_lines} lines"))
     return most_lines / LOG_WINDOW, violations

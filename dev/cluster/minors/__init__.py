@@ -27,7 +27,7 @@ from dev.cluster.errors import UsageError
 OWN_BINARIES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 MINORS = {file.parent.name: file.parent for file in sorted(Path(__file__).parent.glob("*/go.mod"))}
 """The folder of each version, such as 1.33."""
-SPACE_MIB = 400
+MIN_FREE_MIB = 400
 
 
 def locate_minor(minor: str, sources: Sources) -> Path:
@@ -40,7 +40,7 @@ def locate_minor(minor: str, sources: Sources) -> Path:
     newest = locate(sources)
     root = sources.cache_root or default_cache_root()
     folder = root / f"kubernetes-{minor}-{_key(MINORS[minor])}"
-    install_once(folder, SPACE_MIB, lambda: _is_complete(folder), partial(_install, MINORS[minor], sources, newest))
+    install_once(folder, MIN_FREE_MIB, lambda: _is_complete(folder), partial(_install, MINORS[minor], sources, newest))
     return folder
 
 

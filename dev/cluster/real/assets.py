@@ -25,7 +25,7 @@ SHELL_IMAGE = "jobset.local/busybox:1"
 """An image with a shell and small tools, for tests and experiments. Each node has it, `PAUSE` and `DNS_IMAGE`."""
 PACKAGES = ("busybox-static", "catatonit", "containernetworking-plugins", "mount", "nftables", "runc")
 """catatonit is the program of each pod's sandbox. The kubelet calls mount, and kube-proxy calls nft."""
-SPACE_MIB = 1500
+MIN_FREE_MIB = 1500
 _FOLDER = Path(__file__).parent
 
 
@@ -60,7 +60,7 @@ def locate_node_assets(sources: Sources) -> Path:
     Raises DevclusterError if that fails.
     """
     folder = (sources.cache_root or assets.default_cache_root()) / f"nodes-{_key()}"
-    assets.install_once(folder, SPACE_MIB, folder.is_dir, partial(_install, sources))
+    assets.install_once(folder, MIN_FREE_MIB, folder.is_dir, partial(_install, sources))
     return folder
 
 

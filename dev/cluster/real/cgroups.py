@@ -19,12 +19,12 @@ _REMOVE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """A mounted cgroup hierarchy. `options` mount it again. `top` is its root, `own` the folder of this process."""
+    """A mounted cgroup hierarchy. `options` mount it again. `top`: its root. `own_folder`: that of this process."""
 
     version: int
     options: str
     top: Path
-    own: Path
+    own_folder: Path
 
     def parent(self) -> Path | None:
         """The parent of a node's cgroup; None if no cgroup can be the parent.
@@ -33,8 +33,8 @@ class Hierarchy:
         above this process that already gives its children the controllers.
         """
         if self.version == 1:
-            return self.own
-        for folder in (self.own, *self.own.parents):
+            return self.own_folder
+        for folder in (self.own_folder, *self.own_folder.parents):
             if set(CONTROLLERS) <= set((folder / "cgroup.subtree_control").read_text().split()):
                 return folder
             if folder == self.top:
@@ -42,13 +42,13 @@ class Hierarchy:
         return None
 
 
-def hierarchies(mounts: str, own: str) -> list[Hierarchy]:
-    """The hierarchies in the texts of /proc/self/mountinfo (`mounts`) and /proc/self/cgroup (`own`).
+def hierarchies(mounts: str, own_cgroups: str) -> list[Hierarchy]:
+    """The hierarchies in the texts of /proc/self/mountinfo (`mounts`) and /proc/self/cgroup (`own_cgroups`).
 
     They are all hierarchies of version 1, or else the first mounted hierarchy of version 2.
     """
     paths = {}
-    for line in own.splitlines():
+    for line in own_cgroups.splitlines():
         _, names, path = line.split(":", 2)
         paths[names] = path
     all_hierarchies = [each for line in mounts.splitlines() if (each := _hierarchy(line, paths))]
@@ -72,8 +72,8 @@ def _hierarchy(line: str, paths: Mapping[str, str]) -> Hierarchy | None:
         return None
     # In a container, the mount begins at the container's own cgroup. The path may begin there, too, or at the root.
     path = paths[names].removeprefix(root) if root != "/" else paths[names]
-    named = f"none,{names}" if names.startswith("name=") else names
-    return Hierarchy(2 if kind == "cgroup2" else 1, named, Path(top), Path(top, path.strip("/")))
+    mount_data = f"none,{names}" if names.startswith("name=") else names
+    return Hierarchy(2 if kind == "cgroup2" else 1, mount_data, Path(top), Path(top, path.strip("/")))
 
 
 def own_hierarchies() -> list[Hierarchy]:
@@ -101,7 +101,7 @@ def move_into(folders: Iterable[Path]) -> None:
         (folder / "cgroup.procs").write_text("0")
 
 
-def remove_of_node(node: RealNode) -> None:
+def remove_node_cgroups(node: RealNode) -> None:
     """Remove the cgroups of a node whose processes are gone."""
     if node.cgroups.exists():
         remove(Path(line) for line in node.cgroups.read_text().splitlines())
@@ -111,7 +111,7 @@ def remove_of_node(node: RealNode) -> None:
 def remove_remains(layout: Layout) -> None:
     """Remove the cgroups of real nodes after their supervisor was killed. Nothing else is left of the nodes."""
     for file in real.folder(layout).glob("real-*/cgroups"):
-        remove_of_node(RealNode(layout, int(file.parent.name.removeprefix("real-"))))
+        remove_node_cgroups(RealNode(layout, int(file.parent.name.removeprefix("real-"))))
 
 
 def remove(folders: Iterable[Path]) -> None:

@@ -57,20 +57,20 @@ def write_tar(root: Path, file: IO[bytes], epoch: int) -> None:
 class _HashingWriter(io.RawIOBase):
     """Writes data to a file, and computes their digest."""
 
-    def __init__(self, to: IO[bytes]) -> None:
-        self._to = to
-        self._sum = hashlib.sha256()
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        self._sum.update(data)
-        return self._to.write(data)
+        self._hash.update(data)
+        return self._file.write(data)
 
     @property
     def digest(self) -> str:
-        return f"sha256:{self._sum.hexdigest()}"
+        return f"sha256:{self._hash.hexdigest()}"
 
 
 class ImageLayout:
@@ -85,14 +85,14 @@ class ImageLayout:
 
     def write(self, root: Path, config: Object, image: Image) -> str:
         """Write all files of the layout. `config` is for containers of the image. Returns the manifest's digest."""
-        layer, content = self._layer(root, image.epoch)
+        layer, content_digest = self._layer(root, image.epoch)
         created = time_text(image.epoch)
         description = {
             "created": created,
             "architecture": image.architecture,
             "os": "linux",
             "config": config,
-            "rootfs": {"type": "layers", "diff_ids": [content]},
+            "rootfs": {"type": "layers", "diff_ids": [content_digest]},
             "history": [{"created": created, "created_by": image.builder}],
         }
         manifest = {
@@ -114,22 +114,22 @@ class ImageLayout:
     def _layer(self, root: Path, epoch: int) -> tuple[Object, str]:
         """Write the layer. Returns its descriptor, and the digest of its content."""
         with tempfile.NamedTemporaryFile(dir=self._blobs, delete=False) as file:
-            packed = _HashingWriter(cast("IO[bytes]", file))
-            with gzip.GzipFile("", "wb", 6, cast("IO[bytes]", packed), mtime=0) as compressed:
-                content = _HashingWriter(cast("IO[bytes]", compressed))
-                write_tar(root, cast("IO[bytes]", content), epoch)
-        return self._blob(Path(file.name), packed.digest, LAYER), content.digest
+            layer_writer = _HashingWriter(cast("IO[bytes]", file))
+            with gzip.GzipFile("", "wb", 6, cast("IO[bytes]", layer_writer), mtime=0) as compressed:
+                content_writer = _HashingWriter(cast("IO[bytes]", compressed))
+                write_tar(root, cast("IO[bytes]", content_writer), epoch)
+        return self._blob(Path(file.name), layer_writer.digest, LAYER), content_writer.digest
 
-    def _json(self, value: Object, kind: str) -> Object:
+    def _json(self, value: Object, media_type: str) -> Object:
         data = _encode_json(value)
         path = self._blobs / "new"
         path.write_bytes(data)
-        return self._blob(path, f"sha256:{hashlib.sha256(data).hexdigest()}", kind)
+        return self._blob(path, f"sha256:{hashlib.sha256(data).hexdigest()}", media_type)
 
-    def _blob(self, path: Path, digest: str, kind: str) -> Object:
+    def _blob(self, path: Path, digest: str, media_type: str) -> Object:
         blob = path.rename(self._blobs / digest.removeprefix("sha256:"))
         blob.chmod(0o644)
-        return {"mediaType": kind, "digest": digest, "size": blob.stat().st_size}
+        return {"mediaType": media_type, "digest": digest, "size": blob.stat().st_size}
 
 
 def _encode_json(value: Object) -> bytes:

@@ -24,7 +24,7 @@ from dev.cluster.real.layout import RealNode
 DISK_MIB = 2048
 """Size of the kubelet's file system, which holds emptyDir volumes and secrets. It is memory of the machine."""
 # The kubelet would set these values for the whole machine. It finds them already set, and changes nothing.
-SETTINGS = {
+KERNEL_SETTINGS = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
     "kernel/panic": 10,
@@ -53,50 +53,50 @@ _POLL_SECONDS = 0.1
 
 @dataclass
 class Service:
-    """A program of the node. `log` is the descriptor of its log on the machine. `wanted`: it has to run."""
+    """A program of the node. `log_descriptor`: of its log on the machine. `start_at`: when to start it again."""
 
     name: str
     argv: tuple[str, ...]
-    log: int
+    log_descriptor: int
     pid: int = 0
-    due: float = 0.0
-    wanted: bool = True
+    start_at: float = 0.0
+    should_run: bool = True
 
 
 @dataclass
 class Node:
-    """The data of PID 1. `bridge` is the network namespace of the bridge, `assets` the folder of programs."""
+    """The data of PID 1. `bridge_descriptor`: of the bridge's network namespace. `assets`: the folder of programs."""
 
     node: RealNode
-    count: int
+    node_count: int
     assets: Path
-    bridge: int
-    folders: Sequence[Path]
+    bridge_descriptor: int
+    cgroup_folders: Sequence[Path]
     kubelet: Service
     services: Sequence[Service] = field(default_factory=list)
 
 
-def run(node_data: Node) -> None:
+def run(node_process: Node) -> None:
     """Run the node. Does not return. An error ends the node, and is in its log."""
     kernel.die_with_parent()
-    cgroups.move_into(node_data.folders)
+    cgroups.move_into(node_process.cgroup_folders)
     hierarchies = cgroups.own_hierarchies()
     kernel.unshare(kernel.NEW_MOUNTS | kernel.NEW_CGROUPS | kernel.NEW_NAMES | kernel.NEW_IPC | kernel.NEW_NETWORK)
-    socket.sethostname(node_data.node.name)
-    _connect_to_bridge(node_data)
-    _mount_root(node_data, hierarchies)
-    signal.signal(signal.SIGUSR1, lambda *_: _set_kubelet_silent(node_data.kubelet, silent=True))
-    signal.signal(signal.SIGUSR2, lambda *_: _set_kubelet_silent(node_data.kubelet, silent=False))
-    _start_service(node_data.services[0])  # containerd, which the other programs need
+    socket.sethostname(node_process.node.name)
+    _connect_to_bridge(node_process)
+    _mount_root(node_process, hierarchies)
+    signal.signal(signal.SIGUSR1, lambda *_: _set_kubelet_silent(node_process.kubelet, silent=True))
+    signal.signal(signal.SIGUSR2, lambda *_: _set_kubelet_silent(node_process.kubelet, silent=False))
+    _start_service(node_process.services[0])  # containerd, which the other programs need
     while not _ctr_succeeds("version"):
         time.sleep(_POLL_SECONDS)
     for archive in sorted(Path(config.PROGRAMS, "images").glob("*.tar")):
         if not _ctr_succeeds("images", "import", "--digests=false", str(archive)):
             raise OSError(f"the image {archive.name} cannot be imported")
     while True:
-        _reap_children(node_data.services)
-        for service in node_data.services:
-            if service.wanted and not service.pid and time.monotonic() >= service.due:
+        _reap_children(node_process.services)
+        for service in node_process.services:
+            if service.should_run and not service.pid and time.monotonic() >= service.start_at:
                 _start_service(service)
         time.sleep(_POLL_SECONDS)
 
@@ -118,26 +118,26 @@ def programs(node: RealNode, node_labels: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _connect_to_bridge(node_data: Node) -> None:
+def _connect_to_bridge(node_process: Node) -> None:
     """Plug the node into the bridge. It reaches no other network, since the default route leads nowhere."""
-    node = node_data.node
-    with kernel.inside_network(node_data.bridge):
+    node = node_process.node
+    with kernel.inside_network(node_process.bridge_descriptor):
         netlink.remove_interface(node.port)  # left over from before a power cut
     netlink.set_up("lo")
-    netlink.add_cable("eth0", node.port, node_data.bridge)
-    with kernel.inside_network(node_data.bridge):
+    netlink.add_cable("eth0", node.port, node_process.bridge_descriptor)
+    with kernel.inside_network(node_process.bridge_descriptor):
         netlink.plug_into(layout.BRIDGE, node.port)
         netlink.set_up(node.port)
     netlink.add_address("eth0", node.address)
     netlink.set_up("eth0")
     netlink.add_route(IPv4Interface("0.0.0.0/0").network, layout.GATEWAY.ip)
-    for other in layout.real_nodes(node.layout, node_data.count):
+    for other in layout.real_nodes(node.layout, node_process.node_count):
         if other != node:
             netlink.add_route(other.pods, other.address.ip)
 
 
-def _mount_root(node_data: Node, hierarchies: Sequence[cgroups.Hierarchy]) -> None:
-    root = node_data.node.root
+def _mount_root(node_process: Node, hierarchies: Sequence[cgroups.Hierarchy]) -> None:
+    root = node_process.node.root
     kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.PRIVATE)
     for name in _FOLDERS:
         (root / name).mkdir(parents=True, exist_ok=True)
@@ -145,8 +145,8 @@ def _mount_root(node_data: Node, hierarchies: Sequence[cgroups.Hierarchy]) -> No
         with suppress(FileExistsError):
             (root / name).symlink_to(f"usr/{name}")
     kernel.bind(root, root)
-    kernel.bind(node_data.assets / "debian" / "usr", root / "usr", read_only=True)
-    kernel.bind(node_data.assets, root / "opt/jobset", read_only=True)
+    kernel.bind(node_process.assets / "debian" / "usr", root / "usr", read_only=True)
+    kernel.bind(node_process.assets, root / "opt/jobset", read_only=True)
     kernel.bind("/dev", root / "dev")
     kernel.mount("proc", root / "proc", "proc")
     kernel.mount("sysfs", root / "sys", "sysfs")
@@ -157,7 +157,7 @@ def _mount_root(node_data: Node, hierarchies: Sequence[cgroups.Hierarchy]) -> No
     _mount_cgroups(hierarchies)
     os.makedirs("/run/settings")  # noqa: PTH103
     # A machine that starts again has a new boot id.
-    for name, value in {**SETTINGS, "kernel/random/boot_id": uuid.uuid4()}.items():
+    for name, value in {**KERNEL_SETTINGS, "kernel/random/boot_id": uuid.uuid4()}.items():
         file = Path("/run/settings", name.replace("/", "."))
         file.write_text(f"{value}\n")
         kernel.bind(file, f"/proc/sys/{name}")
@@ -183,14 +183,17 @@ def _mount_cgroups(hierarchies: Sequence[cgroups.Hierarchy]) -> None:
 
 def _start_service(service: Service) -> None:
     null = os.open("/dev/null", os.O_RDONLY)
-    actions = [(os.POSIX_SPAWN_DUP2, null, 0), *((os.POSIX_SPAWN_DUP2, service.log, each) for each in (1, 2))]
+    actions = [
+        (os.POSIX_SPAWN_DUP2, null, 0),
+        *((os.POSIX_SPAWN_DUP2, service.log_descriptor, each) for each in (1, 2)),
+    ]
     # The module subprocess would take the exit codes that `_reap_children` needs.
     service.pid = os.posix_spawn(service.argv[0], service.argv, _ENVIRONMENT, file_actions=actions)
     os.close(null)
 
 
 def _set_kubelet_silent(kubelet: Service, *, silent: bool) -> None:
-    kubelet.wanted = not silent
+    kubelet.should_run = not silent
     if silent and kubelet.pid:
         os.kill(kubelet.pid, signal.SIGKILL)
 
@@ -204,7 +207,7 @@ def _reap_children(services: Sequence[Service]) -> None:
                 return
             for service in services:
                 if service.pid == pid:
-                    service.pid, service.due = 0, time.monotonic() + _PAUSE_SECONDS
+                    service.pid, service.start_at = 0, time.monotonic() + _PAUSE_SECONDS
                     print(f"{service.name} ended: {os.waitstatus_to_exitcode(status)}", flush=True)  # noqa: T201
 
 

@@ -20,36 +20,36 @@ from dev.cluster.spec import Layout
 
 _CONNECT_SECONDS = 10
 _KEEP_ALIVE_SECONDS = 15
-_KEEP_ALIVE = [getattr(socket, name) for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL") if hasattr(socket, name)]
-_CHUNK = 64 * 1024
-Ends: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+_KEEP_ALIVE_OPTIONS = [getattr(socket, name) for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL") if hasattr(socket, name)]
+_CHUNK_BYTES = 64 * 1024
+Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Copy one direction of a connection until it ends."""
-    while data := await reader.read(_CHUNK):
+    while data := await reader.read(_CHUNK_BYTES):
         writer.write(data)
         await writer.drain()
     if writer.can_write_eof():
         writer.write_eof()
 
 
-async def _exchange(client: Ends, server: Ends) -> None:
+async def _exchange(client: Streams, server: Streams) -> None:
     """Copy both directions until both have ended, or one is broken."""
     for _, writer in (client, server):
         # A dead node does not close its connections, so keepalive is needed. Servers and clients in Go use it, too.
         connection_socket = writer.get_extra_info("socket")
         if connection_socket.family == socket.AF_INET:
             connection_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for option in _KEEP_ALIVE:
+            for option in _KEEP_ALIVE_OPTIONS:
                 connection_socket.setsockopt(socket.IPPROTO_TCP, option, _KEEP_ALIVE_SECONDS)
     with contextlib.suppress(OSError):
         await asyncio.gather(_copy(client[0], server[1]), _copy(server[0], client[1]))
 
 
-async def _connect(machine: int | None, host: str, port: int) -> Ends:
-    """A connection from this network namespace, or from the namespace `machine`."""
-    with kernel.inside_network(machine) if machine is not None else contextlib.nullcontext():
+async def _connect(machine_namespace: int | None, host: str, port: int) -> Streams:
+    """A connection from this network namespace, or from the namespace `machine_namespace`."""
+    with kernel.inside_network(machine_namespace) if machine_namespace is not None else contextlib.nullcontext():
         connection_socket = socket.socket()
     connection_socket.setblocking(False)
     try:
@@ -62,16 +62,16 @@ async def _connect(machine: int | None, host: str, port: int) -> Ends:
 
 
 class Border:
-    """Relays connections in both directions. `machine`: the machine's network namespace; `port`: the API server's."""
+    """Relays connections in both directions. `machine_namespace`: a descriptor. `port`: the API server's port."""
 
-    def __init__(self, machine: int, port: int) -> None:
-        self._machine = machine
+    def __init__(self, machine_namespace: int, port: int) -> None:
+        self._machine_namespace = machine_namespace
         self._port = port
 
     async def to_server(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Relay the connection of a node or pod to the API server."""
         with contextlib.closing(writer), contextlib.suppress(OSError):
-            server = await _connect(self._machine, "127.0.0.1", self._port)
+            server = await _connect(self._machine_namespace, "127.0.0.1", self._port)
             with contextlib.closing(server[1]):
                 await _exchange((reader, writer), server)
 
@@ -90,9 +90,9 @@ class Border:
                 await _exchange((reader, writer), node)
 
 
-async def serve(plan: Plan, machine: int) -> None:
+async def serve(plan: Plan, machine_namespace: int) -> None:
     port = plan.ports["kube-apiserver"]
-    border = Border(machine, port)
+    border = Border(machine_namespace, port)
     await asyncio.start_server(border.to_server, str(layout.GATEWAY.ip), port)
     await asyncio.start_unix_server(border.to_node, layout.EGRESS)
     layout.network_process(plan.layout).write_text(str(os.getpid()))
@@ -102,7 +102,7 @@ async def serve(plan: Plan, machine: int) -> None:
 def main() -> None:
     plan = Plan.read(Layout(Path(sys.argv[1])))
     Path(layout.EGRESS).unlink(missing_ok=True)
-    machine = kernel.open_namespace("self")
+    machine_namespace = kernel.open_namespace("self")
     kernel.unshare(kernel.NEW_NETWORK)
     netlink.set_up("lo")
     netlink.add_bridge(layout.BRIDGE)
@@ -110,7 +110,7 @@ def main() -> None:
     netlink.set_up(layout.BRIDGE)
     for node in layout.real_nodes(plan.layout, plan.spec.real_nodes):
         netlink.add_route(node.pods, node.address.ip)
-    asyncio.run(serve(plan, machine))
+    asyncio.run(serve(plan, machine_namespace))
 
 
 if __name__ == "__main__":

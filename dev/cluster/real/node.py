@@ -37,37 +37,41 @@ class Runner:
             if self._node.off.exists():
                 time.sleep(_POLL_SECONDS)
                 continue
-            folders = cgroups.create_cgroups(self._node)
-            self._pid = self._start(folders)
+            cgroup_folders = cgroups.create_cgroups(self._node)
+            self._pid = self._start(cgroup_folders)
             _write_atomically(self._node.process, str(self._pid))
             if self._is_stopped():
                 self._kill()  # the signal came before the process existed
             _, status = os.waitpid(self._pid, 0)
             self._pid = 0
             self._node.process.unlink(missing_ok=True)
-            cgroups.remove_of_node(self._node)
+            cgroups.remove_node_cgroups(self._node)
             print(f"the node ended: {os.waitstatus_to_exitcode(status)}", flush=True)  # noqa: T201
             time.sleep(_PAUSE_SECONDS)
 
-    def _start(self, folders: Sequence[Path]) -> int:
+    def _start(self, cgroup_folders: Sequence[Path]) -> int:
         """Fork PID 1. Returns its process id on the machine."""
-        node_data = self._description(folders)
+        node_process = self._description(cgroup_folders)
         own_namespace = kernel.open_namespace("self", "pid")
         kernel.unshare(kernel.NEW_PROCESSES)
         pid = os.fork()
         if pid == 0:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             try:
-                init.run(node_data)
+                init.run(node_process)
             except BaseException:  # noqa: BLE001 - it is the last thing that this process says
                 traceback.print_exc()
             os._exit(1)
         kernel.enter_namespace(own_namespace)
-        for descriptor in (own_namespace, node_data.bridge, *(service.log for service in node_data.services)):
+        for descriptor in (
+            own_namespace,
+            node_process.bridge_descriptor,
+            *(service.log_descriptor for service in node_process.services),
+        ):
             os.close(descriptor)
         return pid
 
-    def _description(self, folders: Sequence[Path]) -> init.Node:
+    def _description(self, cgroup_folders: Sequence[Path]) -> init.Node:
         node, plan = self._node, self._plan
         labels = ",".join(f"{key}={value}" for key, value in config.labels(plan, node).items())
         services = [
@@ -78,10 +82,10 @@ class Runner:
         ]
         return init.Node(
             node=node,
-            count=plan.spec.real_nodes,
+            node_count=plan.spec.real_nodes,
             assets=Path(plan.node_assets),
-            bridge=kernel.open_namespace(real.network_process(plan.layout).read_text()),
-            folders=folders,
+            bridge_descriptor=kernel.open_namespace(real.network_process(plan.layout).read_text()),
+            cgroup_folders=cgroup_folders,
             kubelet=services[1],
             services=services,
         )

@@ -31,7 +31,7 @@ def test_a_replica_that_stops_without_a_reason_is_found(at, found):
 
 def lease(holder: str, at: float) -> Call:
     answer = {"metadata": {"resourceVersion": str(int(at))}, "spec": {"holderIdentity": holder}}
-    return Call(verb="patch", resource="leases", name=LEASE, answer=answer, started=at, ended=at + 0.1)
+    return Call(verb="patch", resource="leases", name=LEASE, response_body=answer, started=at, ended=at + 0.1)
 
 
 def test_a_lease_that_changes_hands_without_a_reason_is_found():

@@ -19,10 +19,12 @@ UID = "jobset.sigs.k8s.io/jobset-uid"
 def lease(holder: str, version: int, sender: str) -> Call:
     answer = {"metadata": {"resourceVersion": str(version)}, "spec": {"holderIdentity": holder}}
     times = {"started": version, "ended": version + 0.5}
-    return Event(verb="patch", resource="leases", name=leaders.LEASE, credential=sender, answer=answer, **times)
+    return Event(verb="patch", resource="leases", name=leaders.LEASE, credential=sender, response_body=answer, **times)
 
 
-def write(verb: str, resource: str, version: int, sender: str, *, asked: dict | None = None, **labels: str) -> Call:
+def write(
+    verb: str, resource: str, version: int, sender: str, *, request_body: dict | None = None, **labels: str
+) -> Call:
     metadata = {"name": "js-w-0", "uid": "u", "labels": labels}
     if version:
         metadata["resourceVersion"] = str(version)
@@ -32,8 +34,8 @@ def write(verb: str, resource: str, version: int, sender: str, *, asked: dict | 
         namespace="ns",
         name="js-w-0",
         credential=sender,
-        asked=asked or {},
-        answer={"metadata": metadata},
+        request_body=request_body or {},
+        response_body={"metadata": metadata},
         started=version,
         ended=version + 0.5,
     )
@@ -46,7 +48,7 @@ TERMS = [lease("a", 10, "A"), lease("a", 15, "A"), lease("b", 20, "B"), lease("b
 def test_writes_of_each_leader_in_its_own_term_are_no_violation():
     log = [write("patch", "jobs", 25, "B"), *reversed(TERMS), write("patch", "jobs", 12, "A")]
     found = leaders.check(log)  # lines of requests that end together come in any order
-    assert (found.violations, found.late, found.terms) == ([], {}, 2)
+    assert (found.violations, found.late_writes, found.term_count) == ([], {}, 2)
 
 
 def test_a_patch_that_changes_nothing_has_an_older_version_and_is_no_violation():
@@ -60,7 +62,7 @@ def test_a_patch_that_changes_nothing_has_an_older_version_and_is_no_violation()
 def test_a_write_outside_the_senders_term_is_found(version, sender):
     found = leaders.check([*TERMS, write("patch", "jobs", version, sender)])
     assert [violation.rule for violation in found.violations] == [leaders.RULE]
-    assert found.late == {"patch jobs stored, no guard": 1}
+    assert found.late_writes == {"patch jobs stored, no guard": 1}
 
 
 def test_a_write_after_the_lease_was_given_back_is_found():
@@ -71,16 +73,16 @@ def test_a_write_after_the_lease_was_given_back_is_found():
 def test_the_guards_of_late_writes_are_named_and_what_was_refused_is_counted():
     version, uid = {"metadata": {"resourceVersion": "19"}}, {"preconditions": {"uid": "u"}}
     refused = Event(verb="create", resource="jobs", credential="A", code=409, started=25, ended=26)
-    deleted = Event(verb="delete", resource="jobs", credential="A", asked=uid, started=25, ended=26)
+    deleted = Event(verb="delete", resource="jobs", credential="A", request_body=uid, started=25, ended=26)
     late = [
-        write("patch", "jobsets/status", 22, "A", asked=version),
+        write("patch", "jobsets/status", 22, "A", request_body=version),
         write("create", "jobs", 23, "A", **{ATTEMPT: "0", UID: "u"}),
         refused,
         deleted,
     ]
     found = leaders.check([*TERMS, *late])
     assert found.violations == []
-    assert found.late == {
+    assert found.late_writes == {
         "patch jobsets/status stored, it named the version": 1,
         "create jobs stored, its name was free": 1,
         "create jobs refused with 409": 1,
@@ -104,18 +106,20 @@ def test_a_late_deletion_of_many_jobs_is_harmless_if_their_attempt_was_over(atte
 def test_dry_runs_and_writes_of_others_need_no_lease():
     dry = Event(verb="create", resource="jobs", credential="A", dry_run=True, started=25, ended=26)
     other = Event(verb="patch", resource="pods", user="kwok", started=25, ended=26)
-    assert leaders.check([*TERMS, dry, other]).late == {}
+    assert leaders.check([*TERMS, dry, other]).late_writes == {}
 
 
 def created(expected: dict | None = None) -> Call:
     end = expected or {"terminalState": "Completed", "restarts": 1}
     metadata = {"name": "js", "namespace": "ns", "uid": "u", "annotations": {outcomes.EXPECTED: json.dumps(end)}}
-    return Event(verb="create", resource="jobsets", code=201, answer={"metadata": metadata}, started=1, ended=1)
+    return Event(verb="create", resource="jobsets", code=201, response_body={"metadata": metadata}, started=1, ended=1)
 
 
 def status(version: int, **fields) -> Call:
-    answer = {"metadata": {**created().answer["metadata"], "resourceVersion": str(version)}, "status": fields}
-    return Event(verb="patch", resource="jobsets/status", credential="B", answer=answer, started=version, ended=version)
+    answer = {"metadata": {**created().response_body["metadata"], "resourceVersion": str(version)}, "status": fields}
+    return Event(
+        verb="patch", resource="jobsets/status", credential="B", response_body=answer, started=version, ended=version
+    )
 
 
 def rules(*log: Call, left: frozenset[str] = frozenset()) -> list[str]:
@@ -156,7 +160,7 @@ def test_a_set_that_does_not_end_is_found_unless_its_namespace_went_with_it():
 
 def test_a_write_without_an_answer_counts_for_a_set_that_is_gone():
     asked = {"metadata": {"uid": "u"}, "status": {"terminalState": "Completed"}}
-    broken = replace(status(3), code=504, asked=asked, answer={})
+    broken = replace(status(3), code=504, request_body=asked, response_body={})
     log = [created(), status(2, restarts=1), broken]
     assert rules(*log) == []
     assert rules(*log, left=frozenset({"u"})) == [outcomes.NO_END], "it is there, and its status has no end"
@@ -258,7 +262,7 @@ def test_lines_of_the_audit_log_are_read(tmp_path):
     assert (event.verb, event.resource, event.namespace, event.name) == ("create", "jobs/status", "ns", "j")
     assert (event.credential, event.code, event.message, event.dry_run) == ("X509SHA256=00", 500, "no", True)
     assert event.selector == "a=b,c in (0,1)"
-    assert (event.asked, event.version, event.is_stored) == ({}, 7, False)
+    assert (event.request_body, event.version, event.is_stored) == ({}, 7, False)
     assert event.ended - event.started == 0.5
     for start in range(len(text) + 1):
         lines = [line for line in (json.dumps(other), json.dumps(line)) if text.index(line.encode()) >= start]

@@ -52,8 +52,8 @@ def test_the_policy_of_its_namespace_denies_one_set_and_not_the_others():
 async def test_every_habit_gets_to_the_server_and_is_gone_in_the_end(monkeypatch, caplog, capsys):
     made, habits = Counter(), {habit.name for habit in neighbour.HABITS}
     monkeypatch.setattr(neighbour, "Counter", lambda: made)
-    monkeypatch.setattr(neighbour, "WARNED", 20)
-    monkeypatch.setattr(neighbour, "_largest_review", lambda _: bytes(2 * neighbour.CHUNK))
+    monkeypatch.setattr(neighbour, "UPGRADE_REQUESTS", 20)
+    monkeypatch.setattr(neighbour, "_largest_review", lambda _: bytes(2 * neighbour.CHUNK_BYTES))
     async with serving(APP, context_with(PAIR)) as server:
         ports = [hostile.Port(serves, server.port, PATHS[1], tls=True) for serves in ("webhooks", "probes", "metrics")]
         ports.append(hostile.Port("nobody", 1, "/"))
@@ -73,8 +73,10 @@ async def test_the_neighbour_comes_to_each_of_its_ports_in_turn(monkeypatch):
         visited.add(port.number)
 
     monkeypatch.setattr(neighbour, "run_client", visit)
-    monkeypatch.setattr(neighbour, "TURN", 0.01)
-    habit = neighbour.Habit("large list", neighbour.HABITS[0].parts, ("webhooks",), every=0.001, stays=1, turns=True)
+    monkeypatch.setattr(neighbour, "TURN_SECONDS", 0.01)
+    habit = neighbour.Habit(
+        "large list", neighbour.HABITS[0].parts, ("webhooks",), period=0.001, max_seconds=1, one_replica_at_a_time=True
+    )
     ports = [hostile.Port("webhooks", number, "/") for number in range(3)]
     task = asyncio.create_task(neighbour._repeat_habit(habit, ports, CHANCE, neighbour.Counter()))
     await until(lambda: visited == {0, 1, 2})

@@ -43,17 +43,17 @@ async def test_all_of_a_watch_comes_at_once_from_an_api_server_that_is_not_behin
 
 
 async def test_an_api_server_that_is_behind_shows_everything_late_and_in_its_order(relay: Relay):
-    relay.conditions.behind = 5.0
+    relay.conditions.watch_delay = 5.0
     assert await shown(relay, Watch(3)) == [(6, b"0"), (7, b"1"), (8, b"2")]
 
 
 async def test_it_catches_up_at_once(relay: Relay):
-    relay.conditions.behind = 60.0
-    asyncio.get_running_loop().call_later(10, setattr, relay.conditions, "behind", 0.0)
+    relay.conditions.watch_delay = 60.0
+    asyncio.get_running_loop().call_later(10, setattr, relay.conditions, "watch_delay", 0.0)
     assert {at for at, _ in await shown(relay, Watch(3))} == {10}
 
 
 async def test_a_watch_that_breaks_does_so_after_all_it_had_to_show(relay: Relay):
-    relay.conditions.behind = 5.0
+    relay.conditions.watch_delay = 5.0
     with pytest.raises(ConnectionError):
         await shown(relay, Watch(1, ConnectionError()))

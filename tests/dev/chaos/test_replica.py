@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dev.chaos.replica import GRACE, Replica
+from dev.chaos.replica import GRACE_SECONDS, Replica
 
 
 class Ready(BaseHTTPRequestHandler):
@@ -33,10 +33,10 @@ def replica(tmp_path) -> Iterator[Replica]:
 
 
 def test_it_has_to_answer_from_the_first_time_it_is_ready_on(replica):
-    assert replica.answering == []
+    assert replica.answer_windows == []
     for _ in range(2):
         replica._probe()
-    [(begin, end)] = replica.answering
+    [(begin, end)] = replica.answer_windows
     assert begin > 0
     assert end == math.inf
 
@@ -46,15 +46,17 @@ def test_it_need_not_answer_once_it_is_told_to_stop_or_end(replica, number):
     replica._probe()
     replica.signal(number)
     replica._probe()
-    [(begin, end)] = replica.answering
+    [(begin, end)] = replica.answer_windows
     assert begin <= end < math.inf
     replica.signal(signal.SIGCONT)
     replica._probe()
-    assert [end == math.inf for _, end in replica.answering] == [False, True]
+    assert [end == math.inf for _, end in replica.answer_windows] == [False, True]
 
 
 def test_a_life_that_ends_by_itself_had_to_answer_until_it_began_to_end(replica):
     replica._probe()
-    replica._end_answering(replica.answering[0][0] + 100 - GRACE)
-    replica._end_answering(math.inf)
-    assert replica.answering == [(replica.answering[0][0], replica.answering[0][0] + 100 - GRACE)]
+    replica._end_answer_window(replica.answer_windows[0][0] + 100 - GRACE_SECONDS)
+    replica._end_answer_window(math.inf)
+    assert replica.answer_windows == [
+        (replica.answer_windows[0][0], replica.answer_windows[0][0] + 100 - GRACE_SECONDS)
+    ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dev.chaos.checks.outcomes import EXPECTED
-from dev.chaos.driver import WOKEN
+from dev.chaos.driver import WOKEN_ANNOTATION
 from dev.chaos.faults import Kind
 from dev.chaos.run import all_events, require_fault_ends
 from dev.cluster.nodes import EXIT_CODE
@@ -26,7 +26,7 @@ def chaos(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=timeout)  # noqa: S603
 
 
-@pytest.mark.parametrize("key", [WOKEN, EXIT_CODE, EXPECTED])
+@pytest.mark.parametrize("key", [WOKEN_ANNOTATION, EXIT_CODE, EXPECTED])
 def test_annotations_of_a_run_are_keys_that_the_api_server_takes(key):
     assert qualified_name(key) == []
 

@@ -316,7 +316,7 @@ def test_gangs_are_for_versions_that_have_their_feature_gates(tmp_path, said, ga
     server.chmod(0o755)
     assert has_gangs(tmp_path) is gangs
     plan = Plan(ClusterSpec(feature_gates={"Mine": True}), Layout(tmp_path), tmp_path, {}, gang=gangs)
-    assert plan.gates == {**(dict.fromkeys(GANG_GATES, True) if gangs else {}), "Mine": True}
+    assert plan.feature_gates == {**(dict.fromkeys(GANG_GATES, True) if gangs else {}), "Mine": True}
 
 
 def test_helm_is_built_once_from_modules_of_its_own(tmp_path, go):

@@ -18,8 +18,8 @@ from dev import local
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running, statuses
 from dev.cluster.components import Component, Plan
-from dev.cluster.kept import FIRST_PAUSE, LONG_RUN, LONGEST_PAUSE, KeptProcesses
-from dev.cluster.readiness import unready_words
+from dev.cluster.kept import FIRST_PAUSE, LONG_RUN_SECONDS, LONGEST_PAUSE, KeptProcesses
+from dev.cluster.readiness import unready_lines
 from dev.cluster.spec import ClusterSpec, Layout
 from dev.cluster.supervisor import write_status
 from tests.dev.cluster.test_lifecycle import alive, cli
@@ -57,14 +57,14 @@ class Kept:
     def end(self, code: int, *, after: float = 1.0) -> None:
         self.now += after
         self.started[-1].code = code
-        assert self.processes.tend()
+        assert self.processes.start_due()
 
     def pause(self) -> float:
         """Seconds until it is started again."""
         begin, count = self.now, len(self.started)
         while len(self.started) == count:
             self.now += 0.5
-            self.processes.tend()
+            self.processes.start_due()
         return self.now - begin
 
     def last_end(self) -> object:
@@ -88,13 +88,13 @@ def cluster(layout: Layout) -> Cluster:
 def kept_manager(cluster: Cluster, layout: Layout) -> Kept:
     cluster.keep("manager", ["manager", f"--config={layout.root}/config.yaml"])
     found = Kept(layout)
-    assert found.processes.tend()
+    assert found.processes.start_due()
     return found
 
 
 def test_a_process_that_ends_is_started_again_and_its_log_says_so(kept_manager: Kept):
     assert len(kept_manager.started) == 1
-    assert not kept_manager.processes.tend()
+    assert not kept_manager.processes.start_due()
     kept_manager.end(1)
     assert kept_manager.last_end() == "ended with exit code 1"
     assert (
@@ -111,7 +111,7 @@ def test_the_pause_grows_up_to_a_bound_and_begins_again_after_a_long_run(kept_ma
         kept_manager.end(-9)
         pauses.append(kept_manager.pause())
     assert pauses == [1, 2, 4, 8, 16, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
-    kept_manager.end(1, after=LONG_RUN + 1)
+    kept_manager.end(1, after=LONG_RUN_SECONDS + 1)
     assert kept_manager.pause() == FIRST_PAUSE
 
 
@@ -119,7 +119,7 @@ def test_a_program_that_is_not_there_is_tried_again_and_named(kept_manager: Kept
     kept_manager.broken = True
     kept_manager.end(1)
     kept_manager.now += FIRST_PAUSE
-    kept_manager.processes.tend()
+    kept_manager.processes.start_due()
     assert kept_manager.last_end() == "cannot be started: manager: No such file or directory"
 
 
@@ -179,11 +179,11 @@ def test_the_status_says_what_a_process_that_runs_lacks(layout: Layout, code: in
             server.server_close()
         else:
             threading.Thread(target=server.handle_request).start()
-        words = unready_words(report, layout)
+        words = unready_lines(report, layout)
     assert words.startswith(f"manager runs and is not ready: {says}" if says else "")
     assert words.endswith(f". Its log: {layout.log('manager')}" if says else "")
     assert bool(words) is bool(says)
-    assert unready_words({"manager": {"process": None}}, layout) == "", "that it does not run is said elsewhere"
+    assert unready_lines({"manager": {"process": None}}, layout) == "", "that it does not run is said elsewhere"
 
 
 def test_the_supervisor_runs_what_is_kept_until_it_stops(cluster: Cluster, layout: Layout, tmp_path: Path):

@@ -37,12 +37,12 @@ OWN_FIRST = "9:name=systemd:/\n4:memory:/a/b\n1:cpu,cpuacct:/\n0::/\n"
 
 def test_cgroups_of_version_1_are_found_below_that_of_this_process_in_each_hierarchy():
     found = cgroups.hierarchies(FIRST, OWN_FIRST)
-    assert {(each.version, each.options, str(each.own)) for each in found} == {
+    assert {(each.version, each.options, str(each.own_folder)) for each in found} == {
         (1, "cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct"),
         (1, "memory", "/sys/fs/cgroup/memory/a/b"),
         (1, "none,name=systemd", "/sys/fs/cgroup/systemd"),
     }
-    assert [each.parent() for each in found] == [each.own for each in found]
+    assert [each.parent() for each in found] == [each.own_folder for each in found]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_cgroups_of_version_1_are_found_below_that_of_this_process_in_each_hiera
 def test_cgroups_of_a_container_begin_where_its_mount_does(root, path):
     mounts = f"35 31 0:32 {root} /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
     (found,) = cgroups.hierarchies(mounts, f"4:memory:{path}\n")
-    assert str(found.own) == "/sys/fs/cgroup/memory/b"
+    assert str(found.own_folder) == "/sys/fs/cgroup/memory/b"
 
 
 def test_a_cgroup_of_version_2_is_made_where_children_get_what_the_kubelet_needs(monkeypatch, tmp_path):
@@ -62,7 +62,7 @@ def test_a_cgroup_of_version_2_is_made_where_children_get_what_the_kubelet_needs
     again = "99 31 0:32 /system /mnt rw - cgroup2 cgroup2 rw\n"
     mounts = f"35 31 0:32 / {tmp_path} rw - cgroup2 cgroup2 rw\n{again}"
     (found,) = cgroups.hierarchies(mounts, "0::/system/session\n")
-    assert (found.version, found.own, found.parent()) == (2, own, tmp_path / "system")
+    assert (found.version, found.own_folder, found.parent()) == (2, own, tmp_path / "system")
     assert preflight._missing_cgroups([found]) == ""
     with monkeypatch.context() as closed:
         closed.setattr(os, "access", lambda *_: False)

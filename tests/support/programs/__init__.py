@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dev.cluster.assets import SPACE_MIB, content_key, default_cache_root, install_once, platform_name
+from dev.cluster.assets import MIN_FREE_MIB, content_key, default_cache_root, install_once, platform_name
 from dev.cluster.build import compile_packages, module_folder
 
 _FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w")
@@ -40,7 +40,7 @@ def locate_program(program: Program, cache_root: Path | None = None) -> Path:
     root = cache_root or default_cache_root()
     folder = root / f"{program.name}-{_key(program)}"
     executable = folder / program.name
-    install_once(folder, SPACE_MIB, lambda: os.access(executable, os.X_OK), partial(_install, program))
+    install_once(folder, MIN_FREE_MIB, lambda: os.access(executable, os.X_OK), partial(_install, program))
     return executable
 
 

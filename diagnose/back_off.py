@@ -51,12 +51,12 @@ def tolerated_failures(case: Case, unexplained: frozenset[str]) -> Iterator[Answ
 
 def _last_failed(case: Case, uid: str) -> SeenPod | None:
     """The pod of the Job with this UID that failed last, if it is known."""
-    return max(case.failed.get(uid, ()), key=lambda pod: (pod.ended_at, pod.name), default=None)
+    return max(case.failed_pods.get(uid, ()), key=lambda pod: (pod.ended_at, pod.name), default=None)
 
 
 def failed_before(case: Case, child: Child) -> str:
     """How often pods of a Job have failed and been replaced, and how the last pod failed; empty without failures."""
-    job = case.jobs.get(child.job.metadata.uid)
+    job = case.jobs_by_uid.get(child.job.metadata.uid)
     if job is None or not job.status.failed:
         return ""
     last = _last_failed(case, job.metadata.uid)
@@ -72,7 +72,7 @@ def ready_count(job: Job) -> str:
 
 def _failures(case: Case, child: Child, pod: SeenPod) -> tuple[str, bool]:
     """The number of failures and its limit as a text, and whether these failures are too many to replace the pod."""
-    job = case.jobs.get(child.job.metadata.uid)
+    job = case.jobs_by_uid.get(child.job.metadata.uid)
     if job is None:
         return "", False
     if (limit := job.spec.backoff_limit_per_index) is not None:

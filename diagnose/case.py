@@ -17,9 +17,9 @@ from diagnose.times import seconds_since
 from kube.model.requests import sum_requests
 from policy.judged import JudgedJobSet
 
-RECENT_WARNING = 600.0
+RECENT_WARNING_SECONDS = 600.0
 """Seconds for which a Warning of a kubelet counts. The kubelet repeats it every 5 min at least."""
-LEASE_MARGIN = 5.0
+LEASE_MARGIN_SECONDS = 5.0
 """Seconds for which a lease still counts after its duration, because the clocks of two machines differ."""
 
 
@@ -27,40 +27,40 @@ LEASE_MARGIN = 5.0
 class Case:
     """The facts about one JobSet, with its Jobs and pods sorted. Pods are by the UID of their Job.
 
-    - `jobs`: all Jobs by UID. `unready`: Jobs that run and are not ready, by name.
-    - `leaders`: pods with index 0; `followers`: other live pods; `failed`: failed pods that are not being deleted.
+    - `jobs_by_uid`: all Jobs by UID. `unready_by_name`: Jobs that run and are not ready, by name.
+    - `leaders`: pods with index 0; `followers`: other live pods; `failed_pods`: failed pods that are not being deleted.
     - `pod_warnings`: Warnings that kubelets still repeat, by the name of the pod.
     - `forest`: the groups of spec.scheduling; None without groups, or if the Jobs are not known.
     - `shortage`: the finding about a resource of which the set requests more than all nodes have, if it is known.
-    - `in_use`: a cache of findings about nodes in use, by the shape of a pod and the name of the resource.
+    - `usage_findings`: a cache of findings about nodes in use, by the shape of a pod and the name of a resource.
     """
 
     facts: Facts
     survey: Survey
-    jobs: Mapping[str, SeenJob]
-    unready: Mapping[str, Child]
+    jobs_by_uid: Mapping[str, SeenJob]
+    unready_by_name: Mapping[str, Child]
     forest: Forest | None = None
     shortage: Finding | None = None
     leaders: dict[str, SeenPod] = field(default_factory=dict)
     followers: dict[str, list[SeenPod]] = field(default_factory=dict)
-    failed: dict[str, list[SeenPod]] = field(default_factory=dict)
+    failed_pods: dict[str, list[SeenPod]] = field(default_factory=dict)
     pod_warnings: dict[str, list[SeenEvent]] = field(default_factory=dict)
-    in_use: dict[tuple[bytes, str], Finding] = field(default_factory=dict)
+    usage_findings: dict[tuple[bytes, str], Finding] = field(default_factory=dict)
 
     @property
     def is_manager_missing(self) -> bool:
         """Whether no manager runs, as far as is known.
 
-        Without a holder of the lease a manager may still run without leader election. It does if the lease never had a
+        A manager without leader election runs without a holder of the lease. This is the case if the lease never had a
         holder, and the set has Jobs or a status.
         """
         lease, js = self.facts.lease, self.facts.jobset
-        runs_without = was_never_held(lease) and (bool(self.facts.jobs) or was_reconciled(js))
-        return is_unheld(lease, self.facts.now) and not runs_without
+        has_no_election = was_never_held(lease) and (bool(self.facts.jobs) or was_reconciled(js))
+        return is_unheld(lease, self.facts.now) and not has_no_election
 
     @property
     def recent_warnings(self) -> list[SeenEvent]:
-        """Warnings about the JobSet that are recent and still hold, newest first.
+        """Warnings about the JobSet that are recent and still true, newest first.
 
         Warnings about an earlier JobSet of this name are left out.
         """
@@ -68,7 +68,7 @@ class Case:
         return [
             event
             for event in self.facts.warnings
-            if not (self.facts.service_made and event.reason == SERVICE_CREATION_FAILED)
+            if not (self.facts.has_service and event.reason == SERVICE_CREATION_FAILED)
             and (event.regarding.uid == uid or (not event.regarding.uid and self._is_newer_than_set(event)))
             and (age := seconds_since(event.last, self.facts.now)) is not None
             and age <= RECENT
@@ -103,19 +103,19 @@ class Case:
         ]
 
     def warnings_about(self, pod: SeenPod) -> list[SeenEvent]:
-        """Warnings about a pod that still hold, newest first."""
+        """Warnings about a pod that its kubelet still repeats, newest first."""
         return self.pod_warnings.get(pod.name, [])
 
     def unready_jobs(self, unexplained: frozenset[str]) -> list[Child]:
         """Jobs that are not ready and that no earlier cause has explained."""
-        return [child for name, child in self.unready.items() if name in unexplained]
+        return [child for name, child in self.unready_by_name.items() if name in unexplained]
 
     def pods_where(
-        self, unexplained: frozenset[str], holds: Callable[[SeenPod], bool]
+        self, unexplained: frozenset[str], predicate: Callable[[SeenPod], bool]
     ) -> Iterator[tuple[Child, list[SeenPod]]]:
-        """The Jobs of `unready_jobs` that have pods for which `holds` is true, with these pods."""
+        """The Jobs of `unready_jobs` that have pods for which the predicate is true, with these pods."""
         for child in self.unready_jobs(unexplained):
-            if pods := [pod for pod in self.pods_of(child) if holds(pod)]:
+            if pods := [pod for pod in self.pods_of(child) if predicate(pod)]:
                 yield child, pods
 
     def pods_of(self, child: Child) -> list[SeenPod]:
@@ -140,7 +140,9 @@ def is_unheld(lease: SeenLease | None, now: datetime) -> bool:
         return False
     age = seconds_since(lease.spec.renew_time or "", now)
     return (
-        not lease.spec.holder_identity or age is None or age > (lease.spec.lease_duration_seconds or 0) + LEASE_MARGIN
+        not lease.spec.holder_identity
+        or age is None
+        or age > (lease.spec.lease_duration_seconds or 0) + LEASE_MARGIN_SECONDS
     )
 
 
@@ -148,26 +150,27 @@ def sort_facts(facts: Facts) -> Case:
     """The case with these facts. The leader of a Job is its newest pod with index 0; live pods go first."""
     survey = survey_jobs(facts.jobset, facts.jobs) if facts.jobs is not None else Survey()
     jobs = {job.metadata.uid: job for job in facts.jobs or ()}
-    unready = {child.name: child for child in survey.unready}
+    unready = {child.name: child for child in survey.unready_jobs}
     groups = forest(facts.jobset) if facts.jobs is not None else None
-    sorted_facts = Case(facts, survey, jobs, unready, groups, _shortage(facts, survey))
+    case = Case(facts, survey, jobs, unready, groups, _shortage(facts, survey))
     for event in facts.pod_warnings:
         age = seconds_since(event.last, facts.now)
-        if age is not None and age <= RECENT_WARNING:
-            sorted_facts.pod_warnings.setdefault(event.regarding.name, []).append(event)
+        if age is not None and age <= RECENT_WARNING_SECONDS:
+            case.pod_warnings.setdefault(event.regarding.name, []).append(event)
     for pod in sorted(facts.pods or (), key=lambda pod: (pod.live, pod.metadata.creation_timestamp or "", pod.name)):
         if pod.status.phase == "Failed" and pod.metadata.deletion_timestamp is None:
-            sorted_facts.failed.setdefault(pod.job_uid, []).append(pod)
+            case.failed_pods.setdefault(pod.job_uid, []).append(pod)
         if pod.metadata.leads:
-            sorted_facts.leaders[pod.job_uid] = pod
+            case.leaders[pod.job_uid] = pod
         elif pod.live:
-            sorted_facts.followers.setdefault(pod.job_uid, []).append(pod)
-    return sorted_facts
+            case.followers.setdefault(pod.job_uid, []).append(pod)
+    return case
 
 
 def _shortage(facts: Facts, survey: Survey) -> Finding | None:
+    """The finding about a resource of which the set requests more than all nodes have; None if unknown."""
     if facts.node_offers is None:
         return None
     templates = JudgedJobSet(facts.jobset).templates
-    requests = ((template.requests, survey.pods[template.rjob.name]) for template in templates)
-    return facts.node_offers.too_little(sum_requests(requests))
+    requests = ((template.requests, survey.pods_at_once[template.rjob.name]) for template in templates)
+    return facts.node_offers.shortage(sum_requests(requests))

@@ -109,7 +109,7 @@ def _pending(source: _Source, claim: SeenClaim, classes: _Classes) -> tuple[str,
         causes, fix = _class_causes(source, claim, wanted, classes)
     elif wanted == "":
         causes = "it asks for no StorageClass, and no volume without one is free and large enough"
-        fix = f"{_CREATE} create one ({claim.asks}), or {source.with_class(None, '')}"
+        fix = f"{_CREATE} create one ({claim.requirements}), or {source.with_class(None, '')}"
     elif classes is not None and not classes:
         causes, fix = "it names no StorageClass, and the cluster has none", _INSTALL
     elif classes is not None and not any(
@@ -136,9 +136,8 @@ def _class_causes(source: _Source, claim: SeenClaim, wanted: str, classes: _Clas
         message = f"there is no StorageClass {wanted}; {there}" + (f"; did you mean {meant}?" if meant else "")
         return message, f"{source.with_class(wanted, meant)}; or have an administrator create StorageClass {wanted}"
     if provisioner == _NO_PROVISIONER:
-        message = (
-            f"no PersistentVolume of StorageClass {wanted} is free and fits ({claim.asks}), and this class makes none"
-        )
+        message = f"no PersistentVolume of StorageClass {wanted} is free and fits ({claim.requirements})"
+        message = f"{message}, and this class makes none"
         return message, f"{_CREATE} create one that fits, or {source.with_class(wanted, '')}"
     provisioner = provisioner or "its provisioner"
     message = f"StorageClass {wanted} has not made a volume; that is done by {provisioner}"

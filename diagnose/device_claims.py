@@ -36,7 +36,7 @@ def _missing_claim(case: Case, pod: SeenPod) -> tuple[str, str]:
     """The missing object in words, and the fix; both empty if it is not known."""
     namespace = pod.metadata.namespace
     names = (claim.resource_claim_name for claim in pod.spec.resource_claims)
-    missing = next((name for name in names if case.facts.device_claims.get(name) is False), "")
+    missing = next((name for name in names if case.facts.device_claim_exists.get(name) is False), "")
     if missing:
         return f"there is no ResourceClaim {missing}", _fix("ResourceClaim", missing, namespace)
     note = next((event.note for event in case.warnings_about(pod) if event.reason == _NOT_MADE), "")

@@ -41,7 +41,7 @@ def domain_of_job(pods: Iterable[SeenPod], topology: str) -> str:
 
 def domain_findings(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...]:
     """How many domains there are and which Jobs hold them, for a leader without a node."""
-    nodes, word = case.facts.nodes, noun(topology)
+    nodes, word = case.facts.node_labels, noun(topology)
     if nodes is None:
         return (_nodes_not_listed(topology, word),)
     values = {name: labels[topology] for name, labels in nodes.items() if topology in labels}
@@ -49,7 +49,7 @@ def domain_findings(case: Case, leader: SeenPod, topology: str) -> tuple[Finding
         return (_no_domains(topology, word, len(nodes)),)
     domains = len(set(values.values()))
     findings = _too_few(case, topology, word, domains)
-    if case.facts.holders is None:
+    if case.facts.holder_pods is None:
         message = f"there are {pluralize(domains, word)}; who holds them is not known"
         return (*findings, Finding(Level.NOTE, "domains", message))
     return (*findings, *_by_holders(case, leader, values, word))
@@ -65,10 +65,10 @@ def excluded_by_jobs(case: Case, pod: SeenPod, *, in_group: bool = False) -> Fin
     is_anti_affinity = condition is not None and ANTI_AFFINITY.search(condition.message) is not None
     if condition is None or not (is_anti_affinity or (in_group and nodes is not None)):
         return None
-    takers = None if is_anti_affinity or nodes is None else nodes.takers(pod.spec)
+    node_names = None if is_anti_affinity or nodes is None else nodes.fitting_nodes(pod.spec)
     priority, own_jobs = pod.priority, {job.metadata.uid for job in case.facts.jobs or ()}
-    equals = (pod for pod in case.facts.holders or () if pod.metadata.topology and pod.priority == priority)
-    holders = [holder for holder in equals if takers is None or holder.spec.node_name in takers]
+    equals = (pod for pod in case.facts.holder_pods or () if pod.metadata.topology and pod.priority == priority)
+    holders = [holder for holder in equals if node_names is None or holder.spec.node_name in node_names]
     if not holders:
         return None
     jobs = pluralize(len(holders), "exclusive Job", "keeps", "keep")
@@ -118,7 +118,7 @@ def _by_holders(case: Case, leader: SeenPod, domains: Mapping[str, str], word: s
     `domains`: the domain of each node. `word`: the noun for a domain.
     """
     pods_by_domain: dict[str, list[SeenPod]] = {domain: [] for domain in sorted(set(domains.values()))}
-    for pod in case.facts.holders or ():
+    for pod in case.facts.holder_pods or ():
         if pod.spec.node_name in domains and pod.job_uid != leader.job_uid:
             pods_by_domain[domains[pod.spec.node_name]].append(pod)
     groups: dict[str, dict[str, Sequence[SeenPod]]] = {cause: {} for cause in _HOLDER_TEXTS}

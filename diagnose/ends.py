@@ -17,15 +17,15 @@ from diagnose.times import age, seconds_since
 
 WAITS_FOR_NODE = "restart-waits-for-node"
 """The cause of findings about pods that are being deleted, but that their node does not end."""
-_OVERDUE = 10.0
-"""Seconds after the end of the grace period until which a pod that still exists is not overdue."""
-_OF_JOBS = "batch.kubernetes.io/"
+_OVERDUE_SECONDS = 10.0
+"""A pod that still exists is overdue this number of seconds after the end of its grace period."""
+_JOB_CONTROLLER = "batch.kubernetes.io/"
 """Prefix of the finalizer of the Job controller, which removes its finalizer without help."""
-_HELD_BY_FINALIZER = "look at the controller that the finalizer is named after: it has to remove it"
-_MARGIN = 60.0
+_FINALIZER_FIX = "look at the controller that the finalizer is named after: it has to remove it"
+_POLICY_MARGIN = 60.0
 """Seconds that the manager may take to act on a failed node once `afterSeconds` of the policy are over."""
-_WITH_GATE = f"start the manager with --feature-gates={GATE}=true"
-_STATES = {
+_GATE_FIX = f"start the manager with --feature-gates={GATE}=true"
+_FAULTS_BY_TAINT = {
     UNREACHABLE: "unreachable",
     OUT_OF_SERVICE: "out of service",
     "node.kubernetes.io/not-ready": "not ready",
@@ -34,43 +34,43 @@ _STATES = {
 
 
 def end_words(event: SeenEvent) -> str:
-    """What has happened to the pod of the event, such as `preempted by pod team-b/urgent-0`, to follow `was`."""
+    """The participle that says what happened to the pod of the event, such as `preempted by pod team-b/urgent-0`."""
     match event.reason:
         case "Preempted":
             preemptor = event.related
             return (
                 f"preempted by pod {preemptor.namespace}/{preemptor.name}"
                 if preemptor and preemptor.name
-                else _note("preempted", event)
+                else _with_note("preempted", event)
             )
         case "TaintManagerEviction":
             return "evicted, because its node got a taint with the effect NoExecute"
         case "NodeNotReady":
             return "marked as not ready, because its node is not ready"
         case _:
-            return _note("evicted", event)
+            return _with_note("evicted", event)
 
 
-def _note(word: str, event: SeenEvent) -> str:
+def _with_note(word: str, event: SeenEvent) -> str:
     return f"{word}: {event.note.rstrip('. ')}" if event.note else word
 
 
 def disrupted_pods(case: Case, unexplained: frozenset[str]) -> list[Answer]:
-    """Pods of unready Jobs that were preempted or evicted within the last hour: one finding for each reason."""
+    """Pods of unready Jobs that were preempted or evicted within the last hour, with one finding for each reason."""
     events_by_words: dict[str, list[SeenEvent]] = {}
     pod_names: set[str] = set()
     for event in case.disruptions:
-        since = seconds_since(event.last, case.facts.now)
+        age_seconds = seconds_since(event.last, case.facts.now)
         name = event.regarding.name
         indexed_job, non_indexed_job = name.rsplit("-", 2)[0], name.rsplit("-", 1)[0]
         is_unexplained = indexed_job in unexplained or non_indexed_job in unexplained
-        if is_unexplained and since is not None and since <= RECENT and name not in pod_names:
+        if is_unexplained and age_seconds is not None and age_seconds <= RECENT and name not in pod_names:
             events_by_words.setdefault(end_words(event), []).append(event)
             pod_names.add(name)
-    return [Answer(_ended_pods(case, words, events)) for words, events in events_by_words.items()]
+    return [Answer(_disruption_finding(case, words, events)) for words, events in events_by_words.items()]
 
 
-def _ended_pods(case: Case, words: str, events: list[SeenEvent]) -> Finding:
+def _disruption_finding(case: Case, words: str, events: list[SeenEvent]) -> Finding:
     first = events[0]
     predicate = f" and {len(events) - 1} more were" if len(events) > 1 else " was"
     fix = "a higher priorityClassName keeps pods from being preempted; kubectl get priorityclass lists those there are"
@@ -104,7 +104,7 @@ def _node_fault(node: SeenNode | None) -> tuple[str, str]:
     if node is None:
         return "which does not exist any more", ""
     times = {taint.key: taint.time_added or "" for taint in node.spec.taints}
-    return next(((f"which is {word}", times[key]) for key, word in _STATES.items() if key in times), ("", ""))
+    return next(((f"which is {word}", times[key]) for key, word in _FAULTS_BY_TAINT.items() if key in times), ("", ""))
 
 
 def _pod_deletion_command(case: Case, node: str) -> str:
@@ -124,9 +124,9 @@ def _policy_findings(case: Case, since: str) -> tuple[Finding, ...]:
     if policy is None:
         message = "spec.failurePolicy.nodeFailure is not set: nothing is done about it"
     elif case.has_gate_warning(GATE):
-        message, fix = f"nothing is done about it: the manager runs without the feature gate {GATE}", _WITH_GATE
+        message, fix = f"nothing is done about it: the manager runs without the feature gate {GATE}", _GATE_FIX
     elif seconds_left is None:
-        message, fix = f"no manager has acted on it: {limit}", _WITH_GATE
+        message, fix = f"no manager has acted on it: {limit}", _GATE_FIX
     elif seconds_left > 0:
         in_place = case.facts.jobset.restarts_in_place
         ends = "its Job fails, or in place the pod is replaced," if in_place else "its Job fails"
@@ -137,44 +137,44 @@ def _policy_findings(case: Case, since: str) -> tuple[Finding, ...]:
 
 
 def _time_left(case: Case, since: str) -> float | None:
-    """Seconds until the failure policy acts on a node that has failed at `since`; 0: the policy acts now.
+    """Seconds until the failure policy acts on a node that has failed at `since`; 0 if the policy acts now.
 
-    None: the policy should have acted, or there is no policy, or `since` is not known.
+    None if the policy should have acted, or there is no policy, or `since` is not known.
     """
     policy, waited = policy_of(case.facts.jobset), seconds_since(since, case.facts.now)
-    if policy is None or waited is None or waited >= policy.after_seconds + _MARGIN:
+    if policy is None or waited is None or waited >= policy.after_seconds + _POLICY_MARGIN:
         return None
     return max(policy.after_seconds - waited, 0)
 
 
 def deletion_delays(case: Case) -> tuple[Finding, ...]:
-    """Findings about pods that delay a restart, as their node does not end them, or as they take long to end."""
-    return (*_node_findings(case, case.facts.ending), *_ending_pod_findings(case, case.facts.ending))
+    """Findings about pods that delay a restart, because their node does not end them, or because they take long."""
+    return (*_node_findings(case, case.facts.ending_pods), *_ending_pod_findings(case, case.facts.ending_pods))
 
 
 def _ending_pod_findings(case: Case, pods: Iterable[SeenPod]) -> Iterator[Finding]:
     """Up to two findings about pods that working nodes end: the overdue pods, and the pods that still have time."""
     nodes, now = case.facts.nodes_by_name, case.facts.now
-    on_nodes = [pod for pod in pods if (name := pod.spec.node_name) not in nodes or _may_end(case, nodes[name], pod)]
-    seconds_over = {pod.name: seconds_since(pod.metadata.deletion_timestamp or "", now) or 0.0 for pod in on_nodes}
-    overdue = [pod for pod in on_nodes if seconds_over[pod.name] > _OVERDUE]
-    for group in (overdue, [pod for pod in on_nodes if seconds_over[pod.name] <= _OVERDUE]):
+    ending = [pod for pod in pods if (name := pod.spec.node_name) not in nodes or _may_end(case, nodes[name], pod)]
+    seconds_over = {pod.name: seconds_since(pod.metadata.deletion_timestamp or "", now) or 0.0 for pod in ending}
+    overdue = [pod for pod in ending if seconds_over[pod.name] > _OVERDUE_SECONDS]
+    for group in (overdue, [pod for pod in ending if seconds_over[pod.name] <= _OVERDUE_SECONDS]):
         if not group:
             continue
         pod = min(group, key=lambda pod: (-seconds_over[pod.name], pod.name))
         is_single, meta = len(group) == 1, pod.metadata
         subject = f"pod {pod.name} on node {pod.spec.node_name} is" if is_single else _several_pods_are(group, pod)
         grace = f"{'its' if is_single else 'the'} grace period of {meta.deletion_grace_period_seconds or 0} s"
-        holders = [name for name in meta.finalizers if not name.startswith(_OF_JOBS)]
+        finalizers = [name for name in meta.finalizers if not name.startswith(_JOB_CONTROLLER)]
         if group is not overdue:
             message = f"{subject} being deleted: {grace} ends in {age(-seconds_over[pod.name])}"
             yield Finding(Level.WAITS, "pod-ending", message, fix="wait until then")
         else:
-            finalizer_text = f": finalizer {holders[0]} holds it" if holders else ""
+            finalizer_text = f": finalizer {finalizers[0]} holds it" if finalizers else ""
             message = (
                 f"{subject} being deleted, overdue by {age(seconds_over[pod.name])}: {grace} is over{finalizer_text}"
             )
-            fix = _HELD_BY_FINALIZER if holders else _overdue_fix(pod)
+            fix = _FINALIZER_FIX if finalizers else _overdue_fix(pod)
             yield Finding(Level.FAULT, "pod-overdue", message, fix=fix, since=meta.deletion_timestamp or "")
 
 
@@ -199,8 +199,8 @@ def _overdue_fix(pod: SeenPod) -> str:
 
 
 def earlier_deletion_delays(case: Case, job: str) -> tuple[Finding, ...]:
-    """Findings about pods that delay the deletion of a Job of an earlier JobSet, whose failure policy is unknown."""
-    owners = ((pod, pod.metadata.controller()) for pod in case.facts.earlier)
+    """Findings about pods that delay the deletion of a Job of an earlier JobSet, whose failure policy is not known."""
+    owners = ((pod, pod.metadata.controller()) for pod in case.facts.earlier_pods)
     pods = [pod for pod, owner in owners if owner is not None and owner.name == job]
     return tuple(
         replace(
@@ -216,11 +216,11 @@ def _node_findings(case: Case, pods: Iterable[SeenPod]) -> tuple[Finding, ...]:
     for pod in pods:
         if pod.spec.node_name in case.facts.nodes_by_name:
             by_node.setdefault(pod.spec.node_name, []).append(pod)
-    findings = (_held_by_node(case, name, case.facts.nodes_by_name[name], pods) for name, pods in by_node.items())
+    findings = (_node_finding(case, name, case.facts.nodes_by_name[name], pods) for name, pods in by_node.items())
     return tuple(finding for finding in findings if finding is not None)
 
 
-def _held_by_node(case: Case, name: str, node: SeenNode | None, pods: list[SeenPod]) -> Finding | None:
+def _node_finding(case: Case, name: str, node: SeenNode | None, pods: list[SeenPod]) -> Finding | None:
     """The finding about pods that are being deleted on one node; None if the node may still end them."""
     subject = f"pod {pods[0].name} is" if len(pods) == 1 else f"pod {pods[0].name} and {len(pods) - 1} more are"
     names = " ".join(pod.name for pod in pods[:MAX_NAMES])
@@ -245,15 +245,15 @@ def _held_by_node(case: Case, name: str, node: SeenNode | None, pods: list[SeenP
 
 
 def _blocking_taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]:
-    """The key of the taint for which the node does not end the pod, and since when it is there; both may be empty.
+    """The key of the taint for which the node does not end the pod, and the time of the taint; both may be empty.
 
     The kubelet of a node that is not ready, or that has any other taint with the effect NoExecute, may still end pods.
     So these taints count only once the grace period of the pod is over.
     """
     is_overdue = (seconds_since(pod.metadata.deletion_timestamp or "", case.facts.now) or 0) > 0
     times = {taint.key: taint.time_added or "" for taint in node.spec.taints}
-    evicts = [taint.key for taint in node.spec.taints if taint.effect == "NoExecute" and is_overdue]
-    return next(((key, times[key]) for key in (OUT_OF_SERVICE, UNREACHABLE, *evicts) if key in times), ("", ""))
+    evicting_keys = [taint.key for taint in node.spec.taints if taint.effect == "NoExecute" and is_overdue]
+    return next(((key, times[key]) for key in (OUT_OF_SERVICE, UNREACHABLE, *evicting_keys) if key in times), ("", ""))
 
 
 def _forced_deletion(case: Case, since: str) -> tuple[Level, tuple[Finding, ...]]:
@@ -263,9 +263,9 @@ def _forced_deletion(case: Case, since: str) -> tuple[Level, tuple[Finding, ...]
     if policy is None or not policy.force_delete_pods:
         message = f"{field} is not set: the manager does not delete it"
     elif case.has_gate_warning(GATE):
-        message, fix = f"the manager does not delete it: it runs without the feature gate {GATE}", _WITH_GATE
+        message, fix = f"the manager does not delete it: it runs without the feature gate {GATE}", _GATE_FIX
     elif seconds_left is None:
-        message, fix = f"no manager has deleted it: {field} is true", _WITH_GATE
+        message, fix = f"no manager has deleted it: {field} is true", _GATE_FIX
     else:
         level, when = Level.WAITS, f"in {age(seconds_left)}" if seconds_left else "now"
         message = f"the manager deletes it {when}: {field} is true"

@@ -38,8 +38,8 @@ class SeenJob(Job, frozen=True, kw_only=True):
     @property
     def may_hide_failures(self) -> bool:
         """Whether the status may lack failed pods, which the Job controller counts late if other pods are ready."""
-        retries = self.spec.backoff_limit != 0 or self.spec.backoff_limit_per_index is not None
-        return retries and self.status.active > 1 and bool(self.status.ready)
+        has_retries = self.spec.backoff_limit != 0 or self.spec.backoff_limit_per_index is not None
+        return has_retries and self.status.active > 1 and bool(self.status.ready)
 
     def with_failures(self, failures: int) -> "SeenJob":
         """The Job with this number of failed pods added to its status, and no longer counted as active or ready."""
@@ -76,11 +76,10 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def job_label(self) -> str:
-        """The text about its Job in lists of Jobs that hold nodes: `team-a/train-workers-0 (ending, not exclusive)`."""
-        owner, ending = self.metadata.controller(), self.metadata.deletion_timestamp is not None
-        marks = [
-            mark for mark, holds in (("ending", ending), ("not exclusive", self.metadata.topology is None)) if holds
-        ]
+        """Its Job in lists of Jobs that hold nodes, such as `team-a/train-workers-0 (ending, not exclusive)`."""
+        owner = self.metadata.controller()
+        marks = ["ending"] if self.metadata.deletion_timestamp is not None else []
+        marks += ["not exclusive"] if self.metadata.topology is None else []
         job = self.name if owner is None else owner.name
         return f"{self.metadata.namespace}/{job}" + (f" ({', '.join(marks)})" if marks else "")
 
@@ -104,12 +103,12 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
     @property
     def is_unhandled(self) -> bool:
         """Whether the pod has neither a node nor a message of a scheduler, and no scheduling gate."""
-        waits = self.live and not self.spec.node_name and not self.is_gated
-        return waits and self.status.condition("PodScheduled") is None
+        is_schedulable = self.live and not self.spec.node_name and not self.is_gated
+        return is_schedulable and self.status.condition("PodScheduled") is None
 
     @property
-    def _ends(self) -> Iterator[tuple[str, Terminated]]:
-        """Names and ends of its containers that have ended; init containers come last."""
+    def _ended_containers(self) -> Iterator[tuple[str, Terminated]]:
+        """The name and the end of each container that has ended; init containers come last."""
         for status in (*self.status.container_statuses, *self.status.init_container_statuses):
             if status.state.terminated is not None:
                 yield status.name, status.state.terminated
@@ -117,13 +116,13 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
     @property
     def failed_container(self) -> tuple[str, Terminated] | None:
         """The name and the end of the container that failed first, with an exit code other than 0; None without one."""
-        failed = (end for end in self._ends if end[1].exit_code)
-        return min(failed, key=lambda end: end[1].finished_at or "", default=None)
+        failed = (container for container in self._ended_containers if container[1].exit_code)
+        return min(failed, key=lambda container: container[1].finished_at or "", default=None)
 
     @property
     def ended_at(self) -> str:
         """When its last container ended, as RFC 3339; empty if no container has ended."""
-        return max((end.finished_at or "" for _, end in self._ends), default="")
+        return max((end.finished_at or "" for _, end in self._ended_containers), default="")
 
     @property
     def ready(self) -> bool:
@@ -138,20 +137,20 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def is_silent(self) -> bool:
-        """Whether the pod is Running and not ready, although no container waits or has failed: its node may be gone."""
-        runs = self.status.phase == "Running" and bool(self.spec.node_name)
-        return runs and not self.ready and not self.has_stopped_container
+        """Whether the pod is Running and not ready, although no container waits or has failed. Its node may be gone."""
+        is_running = self.status.phase == "Running" and bool(self.spec.node_name)
+        return is_running and not self.ready and not self.has_stopped_container
 
     @property
     def running_init_container(self) -> str:
         """The name of the running init container; empty if no init container runs."""
-        inits = (status for status in self.status.init_container_statuses if status.name not in self.spec.sidecars)
-        current = next((status for status in inits if status.state.terminated is None), None)
+        statuses = (status for status in self.status.init_container_statuses if status.name not in self.spec.sidecars)
+        current = next((status for status in statuses if status.state.terminated is None), None)
         return current.name if current is not None and current.state.waiting is None and self.spec.node_name else ""
 
     @property
     def trouble(self) -> Trouble | None:
-        """Why a container of the pod does not run, with init containers looked at first; None if all run."""
+        """Why the first container that does not run is stopped, init containers first; None if all containers run."""
         return first_trouble(self)
 
 
@@ -168,14 +167,15 @@ class _ClaimStatus(Base, frozen=True, kw_only=True):
 class SeenClaim(Base, frozen=True, kw_only=True):
     """core/v1 PersistentVolumeClaim.
 
-    `storage_class_name` is None if the cluster had no default class, and empty if the claim wants a volume without one.
+    `storage_class_name` is None if the cluster had no default class, and empty if the claim wants a volume that has no
+    class.
     """
 
     spec: _ClaimSpec = _ClaimSpec()
     status: _ClaimStatus = _ClaimStatus()
 
     @property
-    def asks(self) -> str:
+    def requirements(self) -> str:
         """What a volume has to provide, such as `ReadWriteOnce, 1Gi`."""
         size = self.spec.resources.requests.get("storage")
         return ", ".join([*self.spec.access_modes, *([str(size)] if size else [])])
@@ -238,73 +238,73 @@ class Facts:
     Most facts are read only if the set is in a state in which a finding may need them.
 
     - `jobs`: the Jobs that the JobSet owns.
-    - `foreign`: Jobs that occupy names of missing Jobs and that the set does not own: the owner, by name of the Job.
+    - `foreign_owners`: the owners of Jobs that occupy names of missing Jobs and are not of the set, by name of the Job.
     - `namespace`: the namespace of the set, read if Jobs that may start are missing, or are being deleted.
     - `leftover_pods`: names of pods of earlier attempts whose Job is gone, by the name of this Job.
-    - `ending`: pods of the set that are being deleted, such as pods of earlier attempts and of a suspended set; pods
-      that most likely stay come first.
-    - `earlier`: pods that are being deleted and belong to an earlier JobSet of this name, read if a Job of that JobSet
-      still occupies the name of a missing Job.
-    - `warnings`: events of type Warning about the JobSet, newest first. `job_warnings`: about its Jobs.
-    - `service_made`: whether the Service of the set exists, read if a Warning says that it could not be created.
+    - `ending_pods`: pods of the set that are being deleted, such as pods of earlier attempts and of a suspended set.
+      Pods that most likely stay come first.
+    - `earlier_pods`: pods that are being deleted and belong to an earlier JobSet of this name, read if a Job of that
+      JobSet still occupies the name of a missing Job.
+    - `warnings`: events of type Warning about the JobSet, newest first. `job_warnings`: Warnings about its Jobs.
+    - `has_service`: whether the Service of the set exists, read if a Warning says that it could not be created.
     - `pod_warnings`: Warnings about pods that have a node and are not ready, or have ResourceClaims and no message of a
       scheduler; newest first.
     - `pods`: pods of Jobs that are not ready: those with completion index 0, and pods that are pending, not ready or
       failed.
-    - `gated`: the number of followers that wait for their leader, by the UID of their Job.
-    - `nodes`: the topology labels of every node, by the name of the node.
-    - `node_offers`: what each node has, read if the scheduler says that nodes lack something.
-    - `holders`: for each Job, of any JobSet, with pods on nodes: one of these pods.
-    - `placed`: pods of all JobSets that are on nodes, read if nodes could take a pod and too little is free.
-    - `late_agents`: running pods whose agents have not reported the attempt that workers wait for, read if no Job is
-      missing or unready.
+    - `gated_followers`: the number of followers that wait for their leader, by the UID of their Job.
+    - `node_labels`: the topology labels of every node, by the name of the node.
+    - `node_offers`: the labels, taints and resources of all nodes, read if the scheduler says that nodes lack one.
+    - `holder_pods`: one pod on a node for each Job of all JobSets, which shows the domain that the Job holds.
+    - `placed_pods`: all pods of all JobSets on nodes, read if nodes could take a pod and too little is free.
+    - `late_agent_pods`: running pods whose agents have not reported the attempt that workers wait for, read if no Job
+      is missing or unready.
     - `lease`: the lease of the manager; an empty record if the lease does not exist.
-    - `manager`: the pod that holds the lease, read if no Job has been created and the status is empty.
-    - `managers`: the pods of the manager, read if no manager holds the lease.
+    - `manager_pod`: the manager's pod that holds the lease, read if no Job has been created and the status is empty.
+    - `manager_pods`: all live pods of the manager, read if no manager holds the lease.
     - `quotas`: quotas that have refused Jobs or pods, by name; None for a quota that is gone.
-    - `webhooks`: whether the mutating webhooks are called, read if the set lacks their defaults.
+    - `webhook_state`: whether the mutating webhooks are called, read if the set lacks their defaults.
     - `claims`: PersistentVolumeClaims of pods that have no node because of them, by name; None for a missing claim.
     - `storage_classes`: all StorageClasses of the cluster.
-    - `device_claims`: whether ResourceClaims exist, by name, for pods without a message of a scheduler.
-    - `nodes_by_name`: nodes of pods that run and are not ready, and of `ending` and `earlier`; None for a node that is
-      gone.
-    - `kueue`: whether Kueue is in the cluster, read if the set has a queue and is suspended.
+    - `device_claim_exists`: whether a ResourceClaim exists, by its name, for pods without a message of a scheduler.
+    - `nodes_by_name`: nodes of pods that run and are not ready, and of `ending_pods` and `earlier_pods`; None for a
+      node that is gone.
+    - `has_kueue`: whether Kueue is in the cluster, read if the set has a queue and is suspended.
     - `workloads`: the Workloads of Kueue for a set that has a queue and is suspended; empty if they cannot be read.
     - `disruption_events`: events about pods that were preempted, evicted or marked as not ready, newest first.
     - `groups`: the groups of a set with `spec.scheduling` that has Jobs that are not ready.
-    - `unseen`: sentences about facts that could not be read, and why.
+    - `unread_notes`: sentences about facts that could not be read, and why.
     """
 
     now: datetime
     jobset: JobSet
     jobs: tuple[SeenJob, ...] | None = None
-    foreign: Mapping[str, Owner] = field(default_factory=dict)
+    foreign_owners: Mapping[str, Owner] = field(default_factory=dict)
     namespace: SeenConditions | None = None
     leftover_pods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    ending: tuple[SeenPod, ...] = ()
-    earlier: tuple[SeenPod, ...] = ()
+    ending_pods: tuple[SeenPod, ...] = ()
+    earlier_pods: tuple[SeenPod, ...] = ()
     warnings: tuple[SeenEvent, ...] = ()
-    service_made: bool = False
+    has_service: bool = False
     job_warnings: tuple[SeenEvent, ...] = ()
     pod_warnings: tuple[SeenEvent, ...] = ()
     pods: tuple[SeenPod, ...] | None = None
-    gated: Mapping[str, int] = field(default_factory=dict)
-    nodes: Mapping[str, Mapping[str, str]] | None = None
+    gated_followers: Mapping[str, int] = field(default_factory=dict)
+    node_labels: Mapping[str, Mapping[str, str]] | None = None
     node_offers: Nodes | None = None
-    holders: Sequence[SeenPod] | None = None
-    placed: Sequence[SeenPod] | None = None
-    late_agents: tuple[Pod, ...] = ()
+    holder_pods: Sequence[SeenPod] | None = None
+    placed_pods: Sequence[SeenPod] | None = None
+    late_agent_pods: tuple[Pod, ...] = ()
     lease: SeenLease | None = None
-    manager: SeenPod | None = None
-    managers: tuple[SeenPod, ...] = ()
-    webhooks: State | None = None
+    manager_pod: SeenPod | None = None
+    manager_pods: tuple[SeenPod, ...] = ()
+    webhook_state: State | None = None
     quotas: Mapping[str, SeenQuota | None] = field(default_factory=dict)
     claims: Mapping[str, SeenClaim | None] = field(default_factory=dict)
-    device_claims: Mapping[str, bool] = field(default_factory=dict)
+    device_claim_exists: Mapping[str, bool] = field(default_factory=dict)
     storage_classes: Sequence[SeenStorageClass] | None = None
     nodes_by_name: dict[str, SeenNode | None] = field(default_factory=dict)
-    kueue: bool = True
+    has_kueue: bool = True
     workloads: Sequence[SeenConditions] = ()
     disruption_events: tuple[SeenEvent, ...] = ()
     groups: SeenGroups | None = None
-    unseen: tuple[str, ...] = ()
+    unread_notes: tuple[str, ...] = ()

@@ -23,8 +23,8 @@ from diagnose import kueue, look_up
 from diagnose.case import is_unheld
 from diagnose.facts import Facts, SeenGroups, SeenJob, SeenPod, TrackedPod
 from diagnose.jobset_causes import missing_defaults
-from diagnose.look_up import PLACED
-from diagnose.manager_causes import all_completed
+from diagnose.look_up import PLACED_SELECTOR
+from diagnose.manager_causes import last_completion_time
 from diagnose.misfits import lacking_resource
 from diagnose.nodes import Nodes, SeenNode
 from diagnose.states import failed_lately
@@ -37,9 +37,9 @@ from kube.options import COMMAND_TIMEOUT, METADATA_LIST, ListOptions
 from kube.reader import MAX_EXAMPLES, MAX_PAGES, PAGE, Reader
 from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, NODES, POD_GROUPS, PODS
 
-REPLACED = 10.0
+REPLACED_SECONDS = 10.0
 """A pod that is created more than this number of seconds after the start of its Job replaces another pod."""
-FAILED = "status.phase=Failed"
+FAILED_SELECTOR = "status.phase=Failed"
 FEW_PAGES = 4
 """At most this many pages are read of pods that are seldom needed."""
 
@@ -66,79 +66,81 @@ class _Gatherer:
         self._facts = facts
         self._js = facts.jobset
         self._namespace = self._js.metadata.namespace
-        self._of_set = f"{keys.JOBSET_NAME}={self._js.metadata.name}"
-        self._read = Reader(client, self._namespace)
+        self._set_selector = f"{keys.JOBSET_NAME}={self._js.metadata.name}"
+        self._reader = Reader(client, self._namespace)
 
     async def fill(self) -> None:
         facts, js = self._facts, self._js
         facts.jobs = await self._jobs()
         facts.warnings = await self._warnings(f"regarding.kind={keys.KIND},regarding.name={js.metadata.name}")
-        facts.service_made = await look_up.service_made(self._read, js, facts.warnings)
+        facts.has_service = await look_up.has_service(self._reader, js, facts.warnings)
         if js.spec.suspend and keys.QUEUE_NAME in js.metadata.labels:
-            facts.kueue = await self._client.serves(kueue.GROUP)
-            if facts.kueue:
-                facts.workloads = await look_up.kueue_workloads(self._read, js)
+            facts.has_kueue = await self._client.serves(kueue.GROUP)
+            if facts.has_kueue:
+                facts.workloads = await look_up.kueue_workloads(self._reader, js)
         if missing_defaults(js):
-            facts.webhooks = await look_up.webhooks(self._read)
-        if (js.spec.suspend or js.metadata.deletion_timestamp) and any(_has_pods(job) for job in facts.jobs or ()):
-            facts.ending = await look_up.deleted_pods(self._read, [self._of_set])
-            facts.nodes_by_name |= await look_up.nodes(self._read, facts.ending)
+            facts.webhook_state = await look_up.webhook_state(self._reader)
+        has_pods = any(job.status.active or job.status.terminating for job in facts.jobs or ())
+        if (js.spec.suspend or js.metadata.deletion_timestamp) and has_pods:
+            facts.ending_pods = await look_up.deleted_pods(self._reader, [self._set_selector])
+            facts.nodes_by_name |= await look_up.nodes(self._reader, facts.ending_pods)
         if facts.jobs is not None:
             await self._fill_about_jobs(survey_jobs(js, facts.jobs), facts.jobs)
-        facts.unseen = tuple(self._read.unseen)
+        facts.unread_notes = tuple(self._reader.unseen)
 
     async def _fill_about_jobs(self, survey: Survey, jobs: Sequence[SeenJob]) -> None:
         facts, js = self._facts, self._js
-        if all_completed(survey, jobs):
-            facts.lease = await look_up.lease(self._read)
-        if survey.waiting and not js.spec.suspend and js.metadata.deletion_timestamp is None:
+        if last_completion_time(survey, jobs):
+            facts.lease = await look_up.manager_lease(self._reader)
+        if survey.unsettled_names and not js.spec.suspend and js.metadata.deletion_timestamp is None:
             await self._fill_about_waiting(survey)
-        if not survey.waiting and not js.spec.suspend:
-            facts.late_agents = await look_up.late_agents(self._read, js, {job.metadata.uid for job in jobs})
+        if not survey.unsettled_names and not js.spec.suspend:
+            facts.late_agent_pods = await look_up.late_agent_pods(self._reader, js, {job.metadata.uid for job in jobs})
         if is_unheld(facts.lease, facts.now):
-            facts.managers = await look_up.managers(self._read)
+            facts.manager_pods = await look_up.manager_pods(self._reader)
         if facts.pods is not None:
             facts.pods += await self._failed_pods(survey, jobs)
-        refusals = (*facts.job_warnings, *(facts.warnings if survey.missing else ()))
-        facts.quotas = await look_up.quotas(self._read, refusals)
-        if failed_lately(js, facts.now) or survey.failed or _has_replacement(survey, facts.pods or ()):
-            facts.disruption_events = await look_up.disruption_events(self._read, js)
+        refusals = (*facts.job_warnings, *(facts.warnings if survey.missing_jobs else ()))
+        facts.quotas = await look_up.quotas(self._reader, refusals)
+        if failed_lately(js, facts.now) or survey.failed_jobs or _has_replacement(survey, facts.pods or ()):
+            facts.disruption_events = await look_up.disruption_events(self._reader, js)
 
     async def _fill_about_waiting(self, survey: Survey) -> None:
         """Read the facts for a set with Jobs that are missing, or neither ready nor finished."""
-        facts, js, read = self._facts, self._js, self._read
-        facts.lease = await look_up.lease(read)
-        uids = await self._fill_foreign(survey)
-        may_start = any(position.replicated_job.name not in survey.stages for position in survey.missing)
-        if may_start or any(child.deleting for child in survey.unready):
-            facts.namespace = await look_up.namespace(read, self._namespace)
-        facts.earlier = await look_up.deleted_pods(read, [one_of(keys.JOB_UID, uids)] if uids else [])
-        facts.nodes_by_name |= await look_up.nodes(read, facts.earlier)
-        is_untouched = len(survey.missing) == survey.total and not js.status.replicated_jobs_status
+        facts, js, reader = self._facts, self._js, self._reader
+        facts.lease = await look_up.manager_lease(reader)
+        uids = await self._fill_foreign_owners(survey)
+        may_start = any(position.replicated_job.name not in survey.unmet_texts for position in survey.missing_jobs)
+        if may_start or any(child.deleting for child in survey.unready_jobs):
+            facts.namespace = await look_up.namespace(reader, self._namespace)
+        facts.earlier_pods = await look_up.deleted_pods(reader, [one_of(keys.JOB_UID, uids)] if uids else [])
+        facts.nodes_by_name |= await look_up.nodes(reader, facts.earlier_pods)
+        is_untouched = len(survey.missing_jobs) == survey.job_count and not js.status.replicated_jobs_status
         if is_untouched and facts.lease is not None:
-            facts.manager = await look_up.manager(read, facts.lease)
-        if survey.missing and js.status.restarts:
+            facts.manager_pod = await look_up.manager_pod(reader, facts.lease)
+        if survey.missing_jobs and js.status.restarts:
             facts.leftover_pods = await self._leftover_pods(survey)
-        if survey.previous or facts.leftover_pods:
-            facts.ending = await look_up.ending_pods(read, js, survey.previous)
-        ending_jobs = [child.job for child in survey.unready if child.deleting or child.job.status.terminating]
+        if survey.previous_jobs or facts.leftover_pods:
+            facts.ending_pods = await look_up.ending_pods(reader, js, survey.previous_jobs)
+        ending_jobs = [child.job for child in survey.unready_jobs if child.deleting or child.job.status.terminating]
         if ending_jobs:
             labels = one_of(keys.JOB_UID, [job.metadata.uid for job in ending_jobs[:MAX_EXAMPLES]])
-            facts.ending += await look_up.deleted_pods(read, [labels])
-        facts.nodes_by_name |= await look_up.nodes(read, facts.ending)
-        if any(missing_pods(child.job) for child in survey.unready):
-            facts.job_warnings = await self._warnings("regarding.kind=Job", {child.name for child in survey.unready})
-        if survey.unready:
+            facts.ending_pods += await look_up.deleted_pods(reader, [labels])
+        facts.nodes_by_name |= await look_up.nodes(reader, facts.ending_pods)
+        if any(missing_pods(child.job) for child in survey.unready_jobs):
+            job_names = {child.name for child in survey.unready_jobs}
+            facts.job_warnings = await self._warnings("regarding.kind=Job", job_names)
+        if survey.unready_jobs:
             await self._fill_about_pods(survey)
 
     async def _fill_about_pods(self, survey: Survey) -> None:
         """Read the facts about pods of Jobs that are not ready."""
-        facts, js, read = self._facts, self._js, self._read
+        facts, js, reader = self._facts, self._js, self._reader
         topologies = {
-            key for child in survey.unready if (key := topology_of(child.job.metadata.annotations)) is not None
+            key for child in survey.unready_jobs if (key := topology_of(child.job.metadata.annotations)) is not None
         }
         facts.pods = await self._pods(survey)
-        facts.gated = await self._gated_followers() if topologies else {}
+        facts.gated_followers = await self._gated_followers() if topologies else {}
         pods = facts.pods or ()
         unscheduled = [(pod, failure.message) for pod in pods if (failure := pod.scheduling_failure)]
         # For a pod in a group, the scheduler may only report that the group does not fit.
@@ -147,59 +149,61 @@ class _Gatherer:
         if misfits:
             levels = {group.topology for group in trees.groups()} if (trees := shape(js)) is not None else set()
             facts.node_offers = offers = await self._offers(misfits, topologies | levels)
-            if offers is not None and any(lacking_resource(pod) and offers.takers(pod.spec) for pod in misfits):
-                facts.placed = await look_up.pods_in_use(read)
-        facts.claims = await look_up.claims(read, (pod for pod, message in unscheduled if CLAIMS.search(message)))
+            if offers is not None and any(lacking_resource(pod) and offers.fitting_nodes(pod.spec) for pod in misfits):
+                facts.placed_pods = await look_up.all_placed_pods(reader)
+        facts.claims = await look_up.claims(reader, (pod for pod, message in unscheduled if CLAIMS.search(message)))
         if facts.claims:
-            facts.storage_classes = await look_up.storage_classes(read)
-        facts.nodes_by_name |= await look_up.nodes(read, (pod for pod in pods if pod.is_silent))
+            facts.storage_classes = await look_up.storage_classes(reader)
+        facts.nodes_by_name |= await look_up.nodes(reader, (pod for pod in pods if pod.is_silent))
         unhandled = [pod for pod in pods if pod.is_unhandled and pod.spec.resource_claims]
-        facts.device_claims = await look_up.device_claims(read, unhandled)
-        unready = {pod.name for pod in pods if pod.live and pod.spec.node_name and not pod.ready}
-        if unready := unready.union(pod.name for pod in unhandled):
-            facts.pod_warnings = await self._warnings("regarding.kind=Pod", unready, FEW_PAGES)
+        facts.device_claim_exists = await look_up.device_claims(reader, unhandled)
+        unready_names = {pod.name for pod in pods if pod.live and pod.spec.node_name and not pod.ready}
+        if pod_names := unready_names.union(pod.name for pod in unhandled):
+            facts.pod_warnings = await self._warnings("regarding.kind=Pod", pod_names, FEW_PAGES)
         leaders = [pod for pod in pods if pod.metadata.topology in topologies and pod.metadata.leads]
         waiting_leaders = [pod for pod in leaders if pod.scheduling_failure]
-        if waiting_leaders or any(pod.job_uid in facts.gated for pod in leaders):
+        if waiting_leaders or any(pod.job_uid in facts.gated_followers for pod in leaders):
             offers = facts.node_offers
-            facts.nodes = offers.labels(topologies) if offers else await self._nodes(topologies)
+            facts.node_labels = offers.labels(topologies) if offers else await self._node_labels(topologies)
         if waiting_leaders or any(has_groups or ANTI_AFFINITY.search(message) for _, message in unscheduled):
-            facts.holders = await self._holders(waiting_leaders)
+            facts.holder_pods = await self._holder_pods(waiting_leaders)
         if has_groups:
-            facts.groups = await self._groups()
+            facts.groups = await self._seen_groups()
 
-    async def _groups(self) -> SeenGroups | None:
+    async def _seen_groups(self) -> SeenGroups | None:
         """The groups that the set owns, and how many of its pods have a node; None if they may not be listed."""
         trees = forest(self._js)
         kinds = [POD_GROUPS, *([COMPOSITE_POD_GROUPS] if trees is not None and trees.needs_composites else [])]
         stored: dict[str, StoredGroup] = {}
         for resource in kinds:
             note = f"groups: you may not list {resource.plural}.{resource.group} in namespace {self._namespace}"
-            options: ListOptions = {"label_selector": self._of_set}
+            options: ListOptions = {"label_selector": self._set_selector}
             try:
-                groups = await self._read.collect(resource, StoredGroup, resource.plural, note, **options)
+                groups = await self._reader.collect(resource, StoredGroup, resource.plural, note, **options)
             except NotFound:
                 continue  # the API is not served, which the condition GroupsReady says
             if groups is None:
                 return None
             own_groups = (group for group in groups if group.metadata.controlled_by(self._js.metadata.uid))
             stored |= {group.metadata.name: group for group in own_groups}
-        with self._read.noting():  # `_pods` has noted the missing right
-            placed: ListOptions = {"label_selector": self._of_set, "field_selector": PLACED, "accept": METADATA_LIST}
-            return SeenGroups(
-                stored, await _count_by_job(self._read.some(PODS, OwnedObject, "pods with a node", **placed))
-            )
+        with self._reader.noting():  # `_pods` has noted the missing right
+            pods = self._reader.some(PODS, OwnedObject, "pods with a node", **self._metadata_options(PLACED_SELECTOR))
+            return SeenGroups(stored, await _count_by_job(pods))
         return None
+
+    def _metadata_options(self, field_selector: str) -> ListOptions:
+        """The options that list the metadata of the pods of the set that the field selector selects."""
+        return {"label_selector": self._set_selector, "field_selector": field_selector, "accept": METADATA_LIST}
 
     async def _jobs(self) -> tuple[SeenJob, ...] | None:
         """The Jobs that the set owns; None if they may not be listed."""
-        with self._read.noting(f"Jobs and pods: you may not list jobs in namespace {self._namespace}"):
-            jobs = self._read.all(JOBS, SeenJob, label_selector=self._of_set)
+        with self._reader.noting(f"Jobs and pods: you may not list jobs in namespace {self._namespace}"):
+            jobs = self._reader.all(JOBS, SeenJob, label_selector=self._set_selector)
             own_jobs = tuple([job async for job in jobs if job.metadata.controlled_by(self._js.metadata.uid)])
-            return own_jobs if self._js.spec.suspend else await self._with_uncounted(own_jobs)
+            return own_jobs if self._js.spec.suspend else await self._with_uncounted_failures(own_jobs)
         return None
 
-    async def _with_uncounted(self, jobs: tuple[SeenJob, ...]) -> tuple[SeenJob, ...]:
+    async def _with_uncounted_failures(self, jobs: tuple[SeenJob, ...]) -> tuple[SeenJob, ...]:
         """The Jobs, with failed pods added that the Job controller has not counted.
 
         In several releases of Kubernetes 1.32 to 1.36, the Job controller does not count a failed pod while it waits
@@ -207,78 +211,79 @@ class _Gatherer:
         """
         if not any(job.may_hide_failures and not missing_pods(job) for job in jobs):
             return jobs
-        with self._read.noting():  # `_pods` notes that the right is missing
-            failed: ListOptions = {"label_selector": self._of_set, "field_selector": FAILED, "accept": METADATA_LIST}
-            pods = self._read.some(PODS, TrackedPod, "failed pods", pages=FEW_PAGES, **failed)
+        with self._reader.noting():  # `_pods` notes that the right is missing
+            failed = self._metadata_options(FAILED_SELECTOR)
+            pods = self._reader.some(PODS, TrackedPod, "failed pods", pages=FEW_PAGES, **failed)
             counts = await _count_by_job(pod async for pod in pods if pod.is_uncounted)
             return tuple(job.with_failures(counts[job.metadata.uid]) for job in jobs)
         return jobs
 
-    async def _fill_foreign(self, survey: Survey) -> list[str]:
+    async def _fill_foreign_owners(self, survey: Survey) -> list[str]:
         """Read who owns Jobs with names of missing Jobs. Returns the UIDs of Jobs of an earlier JobSet of this name."""
-        foreign: dict[str, Owner] = {}
-        earlier = []
-        previous_jobs = {child.name for child in survey.previous}
-        due = (position for position in survey.missing if position.replicated_job.name not in survey.stages)
+        foreign_owners: dict[str, Owner] = {}
+        earlier_uids = []
+        previous_jobs = {child.name for child in survey.previous_jobs}
+        due = (position for position in survey.missing_jobs if position.replicated_job.name not in survey.unmet_texts)
         names = [position.name for position in due if position.name not in previous_jobs]
-        with self._read.noting(
+        with self._reader.noting(
             f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}"
         ):
             for name in names[:MAX_EXAMPLES]:
-                job = await self._read.get(JOBS, OwnedObject, name)
+                job = await self._reader.get(JOBS, OwnedObject, name)
                 if job is not None and not job.metadata.controlled_by(self._js.metadata.uid):
-                    foreign[name] = job.metadata.owner
+                    foreign_owners[name] = job.metadata.owner
                     if job.metadata.owner == Owner(keys.KIND, self._js.metadata.name):
-                        earlier.append(job.metadata.uid)
-        self._facts.foreign = foreign
-        return earlier
+                        earlier_uids.append(job.metadata.uid)
+        self._facts.foreign_owners = foreign_owners
+        return earlier_uids
 
     async def _leftover_pods(self, survey: Survey) -> Mapping[str, tuple[str, ...]]:
-        """The names of pods of earlier attempts by the name of their Job, which has been deleted before its pods."""
-        earlier_jobs = {child.name for child in survey.previous}
+        """The names of pods of earlier attempts whose Job has been deleted before them, by the name of the Job."""
+        existing_jobs = {child.name for child in survey.previous_jobs}
         names_by_job: dict[str, tuple[str, ...]] = {}
         job_of = job_waiting_for(self._js)
-        with self._read.noting(f"pods of earlier attempts: you may not list pods in namespace {self._namespace}"):
+        with self._reader.noting(f"pods of earlier attempts: you may not list pods in namespace {self._namespace}"):
             labels = other_attempts_selector(self._js)
-            pods = self._read.all(
+            pods = self._reader.all(
                 PODS, LeftoverPod, label_selector=labels, field_selector=NOT_ENDED, accept=METADATA_LIST
             )
             async for pod in pods:
-                if (job := job_of(pod)) and job not in earlier_jobs:
+                if (job := job_of(pod)) and job not in existing_jobs:
                     names_by_job[job] = (*names_by_job.get(job, ()), pod.metadata.name)
         return names_by_job
 
     async def _warnings(
-        self, fields: str, names: set[str] | None = None, pages: int = MAX_PAGES
+        self, field_selector: str, names: set[str] | None = None, pages: int = MAX_PAGES
     ) -> tuple[SeenEvent, ...]:
-        """Warnings with these values of event fields, newest first; if `names` is given, only about these objects."""
+        """Warnings that the field selector selects, newest first; if `names` is given, only about these objects."""
         note = f"events: you may not list events.events.k8s.io in namespace {self._namespace}"
-        options: ListOptions = {"field_selector": f"{fields},type=Warning"}
-        events = await self._read.collect(EVENTS, SeenEvent, "events", note, pages=pages, **options) or ()
+        options: ListOptions = {"field_selector": f"{field_selector},type=Warning"}
+        events = await self._reader.collect(EVENTS, SeenEvent, "events", note, pages=pages, **options) or ()
         matching = (event for event in events if names is None or event.regarding.name in names)
         return tuple(sorted(matching, key=lambda event: event.last, reverse=True))
 
     async def _pods(self, survey: Survey) -> tuple[SeenPod, ...] | None:
-        """Leaders and pending pods of the Jobs that are not ready, and more pods of a few of these Jobs.
+        """Leaders and pending pods of the Jobs that are not ready, and running pods of a few of these Jobs.
 
-        These are running pods that are not ready, of Jobs for which no other pod says why they wait.
+        The running pods are unready pods of Jobs that no other pod explains, and a follower of each waiting leader.
         """
-        uids = {child.job.metadata.uid for child in survey.unready}
-        leads, awaits = f"{keys.COMPLETION_INDEX}=0", keys.AWAITS_LEADER
-        pending = f"{self._of_set},{keys.COMPLETION_INDEX}!=0,!{awaits}"
-        with self._read.noting(f"pods: you may not list pods in namespace {self._namespace}"):
-            leaders = self._read.all(PODS, SeenPod, label_selector=f"{self._of_set},{leads}")
+        uids = {child.job.metadata.uid for child in survey.unready_jobs}
+        leader_selector = f"{self._set_selector},{keys.COMPLETION_INDEX}=0"
+        ungated_selector = f"{self._set_selector},{keys.COMPLETION_INDEX}!=0,!{keys.AWAITS_LEADER}"
+        with self._reader.noting(f"pods: you may not list pods in namespace {self._namespace}"):
+            leaders = self._reader.all(PODS, SeenPod, label_selector=leader_selector)
             pods = [pod async for pod in leaders if pod.job_uid in uids]
-            pods += [pod for pod in await self._page("Pending", pending) if pod.job_uid in uids]
+            pods += [pod for pod in await self._page("Pending", ungated_selector) if pod.job_uid in uids]
             explained = {pod.job_uid for pod in pods if pod.scheduling_failure or pod.trouble or pod.is_gated}
-            unexplained = [uid for child in survey.unready if (uid := child.job.metadata.uid) not in explained]
+            unexplained = [uid for child in survey.unready_jobs if (uid := child.job.metadata.uid) not in explained]
             for uid in unexplained[:MAX_EXAMPLES]:
                 running = await self._page("Running", f"{keys.JOB_UID}={uid}")
                 pods += [pod for pod in running if not pod.ready and not pod.metadata.leads]
             # A replaced leader has to go to the domain of its followers, which one running follower shows.
-            started = {child.job.metadata.uid for child in survey.unready if child.job.status.ready}
-            leading = (pod for pod in pods if pod.metadata.leads and pod.metadata.topology and pod.job_uid in started)
-            for uid in [pod.job_uid for pod in leading if pod.scheduling_failure][:MAX_EXAMPLES]:
+            started_uids = {child.job.metadata.uid for child in survey.unready_jobs if child.job.status.ready}
+            exclusive_leaders = (pod for pod in pods if pod.metadata.leads and pod.metadata.topology)
+            waiting_leaders = [pod for pod in exclusive_leaders if pod.scheduling_failure]
+            for uid in [pod.job_uid for pod in waiting_leaders if pod.job_uid in started_uids][:MAX_EXAMPLES]:
                 pods += (await self._page("Running", f"{keys.JOB_UID}={uid}"))[:1]
             return tuple(pods)
         return None
@@ -286,10 +291,10 @@ class _Gatherer:
     async def _failed_pods(self, survey: Survey, jobs: Sequence[SeenJob]) -> tuple[SeenPod, ...]:
         """Failed pods with an index above 0, of Jobs that are not ready and lack pods."""
         uids = {job.metadata.uid for job in jobs if job.status.failed and missing_pods(job)}
-        uids &= {child.job.metadata.uid for child in survey.unready}
+        uids &= {child.job.metadata.uid for child in survey.unready_jobs}
         if not uids:
             return ()
-        pods = await self._page("Failed", f"{self._of_set},{keys.COMPLETION_INDEX}!=0")
+        pods = await self._page("Failed", f"{self._set_selector},{keys.COMPLETION_INDEX}!=0")
         return tuple(pod for pod in pods if pod.job_uid in uids)
 
     async def _page(self, phase: str, selector: str) -> list[SeenPod]:
@@ -304,75 +309,72 @@ class _Gatherer:
             timeout=COMMAND_TIMEOUT,
         )
         if page.metadata.continue_token:
-            self._read.skip(f"{phase.lower()} pods beyond the first {PAGE}")
+            self._reader.skip(f"{phase.lower()} pods beyond the first {PAGE}")
         return page.items or []
 
     async def _gated_followers(self) -> Mapping[str, int]:
         """The number of followers that wait for their leader, by the UID of their Job."""
-        selector = f"{self._of_set},{keys.AWAITS_LEADER}"
-        with self._read.noting():  # `_pods` has noted the missing right
-            return await _count_by_job(self._read.all(PODS, OwnedObject, label_selector=selector, accept=METADATA_LIST))
+        selector = f"{self._set_selector},{keys.AWAITS_LEADER}"
+        with self._reader.noting():  # `_pods` has noted the missing right
+            pods = self._reader.all(PODS, OwnedObject, label_selector=selector, accept=METADATA_LIST)
+            return await _count_by_job(pods)
         return {}
 
     async def _offers(self, misfits: list[SeenPod], topologies: set[str]) -> Nodes | None:
         """What the nodes have for pods that do not fit; None without the right to read nodes, or for too many nodes."""
-        nodes = Nodes(labels=frozenset(topologies).union(*(pod.spec.label_keys for pod in misfits)))
-        with self._read.noting("nodes: you may not list nodes, so what they offer is not known"):
-            async for node in self._read.all(NODES, SeenNode, namespace=None):
+        nodes = Nodes(label_keys=frozenset(topologies).union(*(pod.spec.label_keys for pod in misfits)))
+        with self._reader.noting("nodes: you may not list nodes, so what they offer is not known"):
+            async for node in self._reader.all(NODES, SeenNode, namespace=None):
                 if len(nodes) == PAGE * MAX_PAGES:
-                    self._read.skip(f"what nodes beyond the first {len(nodes)} offer")
+                    self._reader.skip(f"what nodes beyond the first {len(nodes)} offer")
                     return None
                 nodes.add(node)
             return nodes
         return None
 
-    async def _nodes(self, topologies: set[str]) -> Mapping[str, Mapping[str, str]] | None:
-        """The labels of these keys of every node, by the name of the node; None without the right to read nodes."""
+    async def _node_labels(self, topologies: set[str]) -> Mapping[str, Mapping[str, str]] | None:
+        """The labels with these keys of every node, by the name of the node; None without the right to read nodes."""
         names = ", ".join(sorted(topologies))
-        with self._read.noting(f"nodes: you may not list nodes, so which values of {names} there are is not known"):
-            nodes = self._read.all(NODES, NodeMetadata, namespace=None, accept=METADATA_LIST)
+        with self._reader.noting(f"nodes: you may not list nodes, so which values of {names} there are is not known"):
+            nodes = self._reader.all(NODES, NodeMetadata, namespace=None, accept=METADATA_LIST)
             return {
                 node.metadata.name: {key: text for key, text in node.metadata.labels.items() if key in topologies}
                 async for node in nodes
             }
         return None
 
-    async def _holders(self, waiting: list[SeenPod]) -> Sequence[SeenPod] | None:
+    async def _holder_pods(self, waiting_leaders: list[SeenPod]) -> Sequence[SeenPod] | None:
         """The pods with index 0 of all JobSets that are on a node, and other pods that hold domains.
 
-        A domain without a pod with index 0 may hold other pods that keep leaders out, of a Job that is not exclusive
-        or has lost its leader. For such a domain one pod with the priority of a waiting leader is added.
+        A domain without a pod with index 0 may hold other pods that keep leaders out. Their Job is not exclusive, or
+        has lost its leader. The result has one of these pods for each domain and each priority of a waiting leader.
         """
-        leaders, subject = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0", "pods of other JobSets"
-        nodes = (self._facts.nodes or {}) if waiting else {}
-        with self._read.noting(
+        leader_selector, subject = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0", "pods of other JobSets"
+        node_labels = (self._facts.node_labels or {}) if waiting_leaders else {}
+        with self._reader.noting(
             "pods of other namespaces: you may not list them, so which Jobs hold the domains is not known"
         ):
-            holders = [pod async for pod in look_up.placed_pods(self._read, leaders, subject)]
-            priorities = {pod.priority for pod in waiting}
-            spots = {spot for node in nodes for spot in _spots(node, nodes, priorities)}
-            spots -= {spot for pod in holders for spot in _spots(pod.spec.node_name, nodes, {pod.priority})}
-            if spots:
-                other_pods = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}!=0{_priority_selector(waiting)}"
-                async for pod in look_up.placed_pods(self._read, other_pods, subject, FEW_PAGES):
-                    shared_spots = spots & _spots(pod.spec.node_name, nodes, {pod.priority})
-                    holders += [pod] if shared_spots else []
-                    spots -= shared_spots
-                    if not spots:
+            holders = [pod async for pod in look_up.placed_pods(self._reader, leader_selector, subject)]
+            priorities = {pod.priority for pod in waiting_leaders}
+            unheld = {spot for node in node_labels for spot in _spots(node, node_labels, priorities)}
+            unheld -= {spot for pod in holders for spot in _spots(pod.spec.node_name, node_labels, {pod.priority})}
+            if unheld:
+                other_selector = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}!=0{_priority_selector(waiting_leaders)}"
+                async for pod in look_up.placed_pods(self._reader, other_selector, subject, FEW_PAGES):
+                    held = unheld & _spots(pod.spec.node_name, node_labels, {pod.priority})
+                    holders += [pod] if held else []
+                    unheld -= held
+                    if not unheld:
                         break
             return holders
         return None
 
 
-def _has_pods(job: SeenJob) -> bool:
-    return bool(job.status.active or job.status.terminating)
-
-
 def _has_replacement(survey: Survey, pods: Sequence[SeenPod]) -> bool:
     """Whether a pod was created later than the first pods of its Job, so that it replaces another pod."""
-    starts = {child.job.metadata.uid: child.job.status.start_time for child in survey.unready}
-    times = ((starts.get(pod.job_uid), pod.metadata.creation_timestamp) for pod in pods)
-    return any(start and created and seconds_between(start, created) > REPLACED for start, created in times)
+    start_times = {child.job.metadata.uid: child.job.status.start_time for child in survey.unready_jobs}
+    times = ((start_times.get(pod.job_uid), pod.metadata.creation_timestamp) for pod in pods)
+    return any(start and created and seconds_between(start, created) > REPLACED_SECONDS for start, created in times)
 
 
 async def _count_by_job(pods: AsyncIterator[OwnedObject]) -> Counter[str]:
@@ -384,15 +386,15 @@ async def _count_by_job(pods: AsyncIterator[OwnedObject]) -> Counter[str]:
     return counts
 
 
-def _priority_selector(waiting: list[SeenPod]) -> str:
+def _priority_selector(leaders: list[SeenPod]) -> str:
     """The part of a label selector that selects pods with priorities of these leaders.
 
-    Empty, so that it selects all pods, if a leader lacks the label.
+    If a leader lacks the label, the part is empty and selects all pods.
     """
-    labels = {pod.metadata.labels.priority for pod in waiting}
+    labels = {pod.metadata.labels.priority for pod in leaders}
     return "" if "" in labels else f",{keys.PRIORITY} in ({','.join(sorted(labels))})"
 
 
-def _spots(node: str, nodes: Mapping[str, Mapping[str, str]], priorities: set[int]) -> set[tuple[str, str, int]]:
+def _spots(node: str, node_labels: Mapping[str, Mapping[str, str]], priorities: set[int]) -> set[tuple[str, str, int]]:
     """Each domain of a node (label key and value) with each of the priorities."""
-    return {(key, value, priority) for key, value in nodes.get(node, {}).items() for priority in priorities}
+    return {(key, value, priority) for key, value in node_labels.get(node, {}).items() for priority in priorities}

@@ -1,4 +1,4 @@
-"""Causes about groups of `spec.scheduling`: missing groups, trees that do not fit, stalled trees. Pure.
+"""Causes about missing groups of `spec.scheduling`, trees that do not fit, and stalled trees. Pure.
 
 A group is a PodGroup (of pods) or a CompositePodGroup (of groups). A tree is a root group with all groups below it.
 """
@@ -43,15 +43,15 @@ def missing_groups(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
         return
     message = f"the groups that spec.scheduling asks for are not there: {condition.reason}: {condition.message}"
     level, fix, waiting_jobs = Level.NOTE, "", frozenset[str]()
-    if not _run_without_groups(case):
+    if not _has_jobs_without_groups(case):
         level = Level.FAULT if condition.reason in _FAULTS else Level.WAITS
-        fix, waiting_jobs = _FIXES.get(condition.reason, _DEFAULT_FIX), unexplained & _not_started(case)
+        fix, waiting_jobs = _FIXES.get(condition.reason, _DEFAULT_FIX), unexplained & _unstarted_jobs(case)
     yield Answer(
         Finding(level, "groups-not-ready", message, fix=fix, since=condition.last_transition_time), waiting_jobs
     )
 
 
-def _run_without_groups(case: Case) -> bool:
+def _has_jobs_without_groups(case: Case) -> bool:
     """Whether Jobs run without their groups because scheduling.whenUnavailable is or was Ignore."""
     trees = case.forest
     running = (job for job in case.facts.jobs or () if not job.spec.suspend and job.outcome is None)
@@ -62,22 +62,21 @@ def _run_without_groups(case: Case) -> bool:
 
 def tree_restarts(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """Jobs of a tree wait until all Jobs of an earlier attempt in the tree are gone."""
-    old_jobs = case.facts.leftover_pods.keys() | {child.name for child in case.survey.previous}
-    idle = unexplained & _not_started(case)
+    old_jobs = case.facts.leftover_pods.keys() | {child.name for child in case.survey.previous_jobs}
+    unstarted_jobs = unexplained & _unstarted_jobs(case)
     for root in _roots(case):
-        ending_jobs, waiting = sorted(old_jobs & _jobs(root)), idle & _jobs(root)
-        if ending_jobs and waiting:
-            message = (
-                f"{_title(root)}: {pluralize(len(waiting), 'Job', 'waits', 'wait')} until all of an earlier attempt are"
-                f" gone ({join_names(ending_jobs)}): the scheduler counts pods that are ending as members"
-            )
-            yield Answer(Finding(Level.WAITS, "tree-restarts", message, fix=WAIT_FOR_PODS), waiting)
+        ending_jobs, waiting_jobs = sorted(old_jobs & _jobs(root)), unstarted_jobs & _jobs(root)
+        if ending_jobs and waiting_jobs:
+            subject = f"{_title(root)}: {pluralize(len(waiting_jobs), 'Job', 'waits', 'wait')}"
+            reason = "the scheduler counts pods that are ending as members"
+            message = f"{subject} until all of an earlier attempt are gone ({join_names(ending_jobs)}): {reason}"
+            yield Answer(Finding(Level.WAITS, "tree-restarts", message, fix=WAIT_FOR_PODS), waiting_jobs)
 
 
 def waiting_trees(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """Pods of a tree have no node. The findings say what each group waits for, or why the scheduler reports nothing.
 
-    Jobs that lack pods are left to later causes.
+    Later causes explain the Jobs that lack pods.
     """
     if case.facts.groups is None or case.facts.pods is None:
         return
@@ -85,10 +84,10 @@ def waiting_trees(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     explained: set[str] = set()
     for root in _roots(case):
         tree = _WaitingTree(case, case.facts.groups, root)
-        jobs_in_tree = {child.name for child in tree.unready} & unexplained
+        jobs_in_tree = {child.name for child in tree.unready_jobs} & unexplained
         if jobs_in_tree and tree.pods_without_node:
             findings.append(KeyedFinding(_title(root), tree.key(root), tree.root_finding))
-            explained |= jobs_in_tree - {child.name for child in tree.unready if missing_pods(child.job)}
+            explained |= jobs_in_tree - {child.name for child in tree.unready_jobs if missing_pods(child.job)}
     for position, (finding, _) in enumerate(merge_findings(findings, "group")):
         yield Answer(finding, frozenset() if position else frozenset(explained))
 
@@ -101,12 +100,14 @@ def _jobs(group: Group) -> set[str]:
     return {job for below in group.walk() for job, _ in below.jobs}
 
 
-def _not_started(case: Case) -> frozenset[str]:
+def _unstarted_jobs(case: Case) -> frozenset[str]:
     """The names of Jobs that may wait for groups: missing or suspended Jobs that are not of a later stage."""
     missing = (
-        position.name for position in case.survey.missing if position.replicated_job.name not in case.survey.stages
+        position.name
+        for position in case.survey.missing_jobs
+        if position.replicated_job.name not in case.survey.unmet_texts
     )
-    halted = (child.name for child in case.survey.halted if child.replicated_job not in case.survey.stages)
+    halted = (child.name for child in case.survey.halted_jobs if child.replicated_job not in case.survey.unmet_texts)
     return frozenset([*missing, *halted])
 
 
@@ -117,20 +118,20 @@ class _WaitingTree:
         self._case, self._groups, self._root = case, groups, root
         leaves = {job: group.name for group in root.walk() for job, _ in group.jobs}
         # Other causes explain Jobs that run without groups.
-        self.unready = sorted(
+        self.unready_jobs = sorted(
             (
                 child
-                for child in case.survey.unready
+                for child in case.survey.unready_jobs
                 if child.job.spec.template.spec.pod_group == leaves.get(child.name)
             ),
             key=attrgetter("name"),
         )
         self._waiting_pods: dict[str, list[SeenPod]] = {
             child.name: [pod for pod in case.pods_of(child) if pod.live and not pod.spec.node_name]
-            for child in self.unready
+            for child in self.unready_jobs
         }
         self._jobs = {job.metadata.name: job for job in case.facts.jobs or () if job.metadata.name in leaves}
-        self._path = {path[-1].name: path for path in paths(root)}
+        self._paths = {path[-1].name: path for path in paths(root)}
         self._tree = self._as_tree()
         self._permanent_findings = self._find_permanent()
 
@@ -154,13 +155,13 @@ class _WaitingTree:
 
     def root_finding(self) -> Finding:
         """The finding about the root, with findings about the groups below it."""
-        level, because = Level.WAITS, tuple(self._ignored_groups())
+        because = tuple(self._ignored_groups())
         if self._is_unreported and not because:
             reason = why_stalled(self._tree)
             level = Level.FAULT if reason.fault or self._case.is_manager_missing else Level.WAITS
             because = (Finding(level, reason.cause, reason.problem, fix=reason.fix),)
             return self._finding(self._root, because, cause="gang-waits")
-        because += (*self._permanent_findings, *self._below(self._root))
+        because += (*self._permanent_findings, *self._findings_below(self._root))
         has_fault = any(finding.worst_level is Level.FAULT for finding in because)
         fix = "" if has_fault else self._room_fix()
         return self._finding(self._root, because, cause="gang-waits", fix=fix)
@@ -179,25 +180,26 @@ class _WaitingTree:
             since=min((moment for moment in moments if moment), default=""),
         )
 
-    def _below(self, group: Group) -> list[Finding]:
-        """Findings below a group: about waiting children of a CompositePodGroup, or by the scheduler on a PodGroup."""
+    def _findings_below(self, group: Group) -> list[Finding]:
+        """The findings about waiting children of a CompositePodGroup, or the scheduler's findings about a PodGroup."""
         if not group.composite:
             return self._scheduler_findings(group)
-        waiting = [child for child in group.children if self._pods(child)]
+        waiting_groups = [child for child in group.children if self._pods(child)]
         findings = (
-            KeyedFinding(_title(child), self.key(child), partial(self._child_finding, child)) for child in waiting
+            KeyedFinding(_title(child), self.key(child), partial(self._child_finding, child))
+            for child in waiting_groups
         )
         return [finding for finding, _ in merge_findings(findings, "group")]
 
     def _child_finding(self, child: Group) -> Finding:
-        return self._finding(child, tuple(self._below(child)), cause="group-waits")
+        return self._finding(child, tuple(self._findings_below(child)), cause="group-waits")
 
     def _scheduler_findings(self, group: Group) -> list[Finding]:
         findings = []
         group_message, pod_messages = self._messages(group)
         for text in filter(None, (group_message, *pod_messages)):
             level, fix = Level.WAITS, ""
-            if text == NO_DOMAIN and not self._permanent_findings and (labels := levels(self._path[group.name])):
+            if text == NO_DOMAIN and not self._permanent_findings and (labels := levels(self._paths[group.name])):
                 level, fix = Level.FAULT, self._no_domain_fix(labels)
             message = f"the scheduler says: {text}{self._lacking_level(group, text)}"
             findings.append(Finding(level, "scheduler-said", message, fix=fix))
@@ -209,7 +211,7 @@ class _WaitingTree:
 
     def _misfits(self, group: Group) -> list[tuple[Finding, list[SeenPod]]]:
         """At most two findings about requirements of pods of a PodGroup that no node meets, with the pods of each."""
-        by_message: dict[str, tuple[Finding, list[SeenPod]]] = {}
+        pods_by_message: dict[str, tuple[Finding, list[SeenPod]]] = {}
         for pod in () if group.composite else sorted(self._pods(group), key=lambda pod: pod.name):
             problem = unbound_claim(self._case, pod) or misfit(self._case, pod, in_group=True)
             exclusion = (
@@ -220,8 +222,8 @@ class _WaitingTree:
             for finding in filter(None, (exclusion, problem)):
                 # A tree that never fits does not fit after a wait either, so findings that only wait are left out.
                 if finding.level is Level.FAULT or not self._permanent_findings:
-                    by_message.setdefault(finding.message, (finding, []))[1].append(pod)
-        return list(by_message.values())[:2]
+                    pods_by_message.setdefault(finding.message, (finding, []))[1].append(pod)
+        return list(pods_by_message.values())[:2]
 
     def _find_permanent(self) -> list[Finding]:
         """Findings about why the tree never fits on the nodes; empty if the scheduler has not tried to place it."""
@@ -243,37 +245,38 @@ class _WaitingTree:
     def _messages(self, group: Group) -> tuple[str, tuple[str, ...]]:
         """The scheduler's messages about a PodGroup and about its pods, without repetitions."""
         condition = self._condition(group)
-        message = without_repetition(condition.message) if condition is not None and condition.status == "False" else ""
+        is_unscheduled = condition is not None and condition.status == "False"
+        group_message = without_repetition(condition.message) if condition is not None and is_unscheduled else ""
         messages = (
             without_repetition(pod.scheduling_failure.message) for pod in self._pods(group) if pod.scheduling_failure
         )
         pod_messages = dict.fromkeys(
-            text for text in messages if not (message and (text == message or is_about_group(text)))
+            text for text in messages if not (group_message and (text == group_message or is_about_group(text)))
         )
-        return message, tuple(pod_messages)[:2]
+        return group_message, tuple(pod_messages)[:2]
 
     def _lacking_level(self, group: Group, text: str) -> str:
-        """A clause about the group on the path that lacks members, and how many have room.
+        """A clause that names the group on the path which lacks members, and how many members have room.
 
-        Empty unless exactly one group needs the number that the scheduler names in `text`.
+        Empty unless exactly one group on the path needs the number of members that the scheduler names in `text`.
         """
-        missing = shortfall(text)
+        lack = shortfall(text)
         lacking_groups = [
             above
-            for above in self._path[group.name]
-            if missing and str(required_members(self._tree, above)) == missing.wanted
+            for above in self._paths[group.name]
+            if lack and str(required_members(self._tree, above)) == lack.wanted
         ]
-        if missing is None or len(lacking_groups) != 1:
+        if lack is None or len(lacking_groups) != 1:
             return ""
         [above] = lacking_groups
         members = "groups" if above.composite else "pods"
-        domains = above.topology and missing.placements
-        location = f" in the first of {missing.placements} {noun(above.topology)}s" if domains else ""
-        room = f"there is room for {missing.fit}{location}"
-        return f"; that is: {_title(above)} needs {missing.wanted} {members} at once, and {room}"
+        has_domains = above.topology and lack.placements
+        location = f" in the first of {lack.placements} {noun(above.topology)}s" if has_domains else ""
+        room = f"there is room for {lack.fit}{location}"
+        return f"; that is: {_title(above)} needs {lack.wanted} {members} at once, and {room}"
 
     def _ignored_groups(self) -> list[Finding]:
-        """At most one finding: the scheduler has given pods nodes and ignored their groups."""
+        """At most one finding, that the scheduler has given nodes to pods and ignored their groups."""
         leaves = [group for group in self._root.walk() if not group.composite and self._bound_pods(group)]
         if not leaves or any(self._condition(group) for group in self._root.walk()):
             return []
@@ -297,7 +300,7 @@ class _WaitingTree:
         return sum(self._groups.placed_pods_by_job.get(uid, 0) for uid in uids)
 
     def _as_tree(self) -> Tree:
-        stages = self._case.survey.stages
+        stages = self._case.survey.unmet_texts
         root = self._groups.groups_by_name.get(self._root.name)
         return Tree(
             root=self._root,
@@ -330,8 +333,8 @@ def _job_names(group: Group) -> str:
     return f"Job {names[0]}" if len(names) == 1 else pluralize(len(names), "Job")
 
 
-def _rule_text(group: Group, wanted: int) -> str:
-    """How many members of a group have to fit at once. `wanted`: the number of members that the gang needs."""
+def _rule_text(group: Group, required: int) -> str:
+    """How many members of a group have to fit at once. `required`: the number of members that the gang needs."""
     members = len(group.children) if group.composite else group.pods
     word = "group" if group.composite else "pod"
     location = f", in one {noun(group.topology)}" if group.topology else ""
@@ -339,5 +342,5 @@ def _rule_text(group: Group, wanted: int) -> str:
         return f"{word}s are scheduled one by one{location}"
     if members == 1:
         return f"its one {word} has to fit{location}"
-    share = f"all {members}" if wanted >= members else f"{wanted} of {members}"
+    share = f"all {members}" if required >= members else f"{required} of {members}"
     return f"{share} {word}s have to fit at once{location}"

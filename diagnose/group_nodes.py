@@ -1,4 +1,4 @@
-"""Why a tree of groups never fits on the nodes: missing labels, or domains that are too small. Pure."""
+"""Finds why a tree of groups never fits on the nodes, by missing labels or by domains that are too small. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -13,7 +13,7 @@ from kube.model.requests import sum_requests
 
 def why_never(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> list[Finding]:
     """Findings about why a tree never gets nodes; empty if unknown. `pods`: one pod without a node for each Job."""
-    return _labels(root, nodes) or _small_domains(root, nodes, pods)
+    return _label_findings(root, nodes) or _size_findings(root, nodes, pods)
 
 
 def paths(group: Group, above: Sequence[Group] = ()) -> Iterator[list[Group]]:
@@ -28,60 +28,70 @@ def levels(path: Sequence[Group]) -> list[str]:
     return list(dict.fromkeys(group.topology for group in path if group.topology))
 
 
-def _labels(root: Group, nodes: Nodes) -> list[Finding]:
+def _label_findings(root: Group, nodes: Nodes) -> list[Finding]:
     """Findings about topology labels that no node has, or about labels of one path that no node has together."""
     keys = dict.fromkeys(group.topology for group in root.walk() if group.topology)
-    missing = [(key, missing_label) for key in keys if (missing_label := nodes.missing_label(key)) is not None]
-    if missing:
-        return [_no_label(missing_label.message, missing_label.fix, key) for key, missing_label in missing]
-    for together in dict.fromkeys(tuple(levels(path)) for path in paths(root)):
-        if len(nodes) and not nodes.has_domains(together):
-            return [_no_label(f"no node has the labels {' and '.join(together)} at once", "", *together)]
+    lacks = [(key, lack) for key in keys if (lack := nodes.missing_label(key)) is not None]
+    if lacks:
+        return [_label_finding(lack.message, lack.fix, key) for key, lack in lacks]
+    for path_keys in dict.fromkeys(tuple(levels(path)) for path in paths(root)):
+        if len(nodes) and not nodes.has_domains(path_keys):
+            return [_label_finding(f"no node has the labels {' and '.join(path_keys)} at once", "", *path_keys)]
     return []
 
 
-def _no_label(message: str, instead: str, *keys: str) -> Finding:
-    """The finding about labels that nodes lack. `instead`: the beginning of the fix, ending in a comma, or empty."""
+def _label_finding(message: str, first_fix: str, *keys: str) -> Finding:
+    """The finding about labels that nodes lack. `first_fix`: the beginning of the fix, ending in a comma, or empty."""
     label = f"kubectl label node NODE {' '.join(f'{key}=VALUE' for key in keys)}"
-    fix = f"{instead}{'or ' if instead else ''}{label}; kubectl get nodes --show-labels shows the labels of the nodes"
+    fix = (
+        f"{first_fix}{'or ' if first_fix else ''}{label}; kubectl get nodes --show-labels shows the labels of the nodes"
+    )
     return Finding(Level.FAULT, "no-such-label", message, fix=fix)
 
 
-def _small_domains(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> list[Finding]:
+def _size_findings(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> list[Finding]:
     """Findings about groups with more pods than the largest idle domain takes: one for each template of groups."""
     findings: dict[str, Finding] = {}
     for path in paths(root):
         group = path[-1]
-        if group.topology and group.template not in findings and (finding := _too_small(path, nodes, pods)) is not None:
+        if (
+            group.topology
+            and group.template not in findings
+            and (finding := _pod_room_finding(path, nodes, pods)) is not None
+        ):
             findings[group.template] = finding
     return list(findings.values())
 
 
-def _too_small(path: Sequence[Group], nodes: Nodes, pods: Mapping[str, SeenSpec]) -> Finding | None:
+def _pod_room_finding(path: Sequence[Group], nodes: Nodes, pods: Mapping[str, SeenSpec]) -> Finding | None:
+    """The finding about a group with more pods than the largest idle domain takes; None if the pods fit."""
     group, keys = path[-1], levels(path)
     at_once = _pods_at_once(group)
-    kinds: dict[bytes, tuple[SeenSpec, int]] = {}
+    pods_by_shape: dict[bytes, tuple[SeenSpec, int]] = {}
     for below in group.walk():
         for job, number in below.jobs:
             if (spec := pods.get(job)) is not None:
-                kind = shape_of(spec)
-                kinds[kind] = (spec, kinds.get(kind, (spec, 0))[1] + number)
-    for spec, number in kinds.values():
-        # Pods of other kinds may be among the pods that have to be placed at once.
-        wanted, room = at_once - (group.pods - number), nodes.largest(spec, tuple(keys))
+                shape = shape_of(spec)
+                pods_by_shape[shape] = (spec, pods_by_shape.get(shape, (spec, 0))[1] + number)
+    for spec, number in pods_by_shape.values():
+        # Pods of other shapes may be among the pods that have to be placed at once.
+        wanted, room = at_once - (group.pods - number), nodes.largest_domain_room(spec, tuple(keys))
         if room < wanted:
             holds = (
                 f"the largest {noun(group.topology)} holds {room}" if room else f"no {noun(group.topology)} holds any"
             )
             kind_text = "" if number == group.pods else " of one kind"
             return _finding(path, f"{holds} of its {pluralize(number, 'pod')}{kind_text}")
-    return _too_much(path, nodes, kinds.values()) if at_once == group.pods else None
+    return _amount_finding(path, nodes, pods_by_shape.values()) if at_once == group.pods else None
 
 
-def _too_much(path: Sequence[Group], nodes: Nodes, kinds: Iterable[tuple[SeenSpec, int]]) -> Finding | None:
-    """The finding about a resource of which all pods together request more than any domain has; None without one."""
-    for name, total in sum_requests((spec.requests(), number) for spec, number in kinds).items():
-        if (largest := nodes.largest_amount(name, levels(path))) < total:
+def _amount_finding(path: Sequence[Group], nodes: Nodes, specs: Iterable[tuple[SeenSpec, int]]) -> Finding | None:
+    """The finding about a resource of which the pods request more in all than any domain has; None without one.
+
+    `specs`: each spec with the number of its pods.
+    """
+    for name, total in sum_requests((spec.requests(), number) for spec, number in specs).items():
+        if (largest := nodes.largest_domain_amount(name, levels(path))) < total:
             comparison = f"need {format_amount(total, name)} in all, the largest {noun(path[-1].topology)} has"
             return _finding(path, f"its {pluralize(path[-1].pods, 'pod')} {comparison} {format_number(largest, name)}")
     return None
@@ -101,8 +111,8 @@ def _finding(path: Sequence[Group], message: str) -> Finding:
 
 
 def _pods_at_once(group: Group) -> int:
-    """How many pods of the group have to be in its domain at once; of a PodGroup without a gang, all pods."""
+    """How many pods of the group have to be in its domain at once. Of a PodGroup without a gang, all pods have to."""
     if not group.composite:
         return group.pods if group.gang is None else group.gang
-    fewest = sorted(map(_pods_at_once, group.children))
-    return sum(fewest[: group.gang]) if group.gang is not None else 0
+    smallest_first = sorted(map(_pods_at_once, group.children))
+    return sum(smallest_first[: group.gang]) if group.gang is not None else 0

@@ -31,51 +31,52 @@ from kube.model.meta import Owner, find
 
 _HOLD_JOBS_BACK = (JOB_CREATION_FAILED, SERVICE_CREATION_FAILED, "PVCCreationFailed", "SchedulingObjectsFailed")
 """Reasons of Warnings that a Job, or an object that has to be created before Jobs, was refused."""
-_OF_OTHERS = "exists already and belongs to"
+_OTHER_OWNER = "exists already and belongs to"
 """Part of the note of a Warning about a Service of another owner. Such a Service does not delay Jobs."""
 BEGIN_SECONDS = 30.0
 """Seconds after the completion of a Job within which missing Jobs of the next stage are normal."""
-_Refused = tuple[Child, SeenEvent, QuotaRefusal]
+_RefusedJob = tuple[Child, SeenEvent, QuotaRefusal]
 """A Job, the Warning that its pods are refused, and the refusal by a quota that the Warning reports."""
 
 
 def later_stage(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """ReplicatedJobs that wait for other ReplicatedJobs (dependsOn, startupPolicy InOrder, executionPolicy)."""
     survey = case.survey
-    next_ones = survey.waiting_for_settled_jobs(_beginning(case))
-    for name, reason in survey.stages.items():
-        missing_names = [position.name for position in survey.missing if position.replicated_job.name == name]
-        halted = [child.name for child in survey.halted if child.replicated_job == name]
-        if jobs := unexplained & {*missing_names, *halted}:
+    behind_settled_jobs = survey.rjobs_behind_settled_jobs(_beginning_rjobs(case))
+    for name, reason in survey.unmet_texts.items():
+        missing_names = [position.name for position in survey.missing_jobs if position.replicated_job.name == name]
+        halted_names = [child.name for child in survey.halted_jobs if child.replicated_job == name]
+        if jobs := unexplained & {*missing_names, *halted_names}:
             message = f"ReplicatedJob {name} ({pluralize(len(jobs), 'Job')}): waits for {reason}"
-            finding = (
-                _waits_for_earlier_jobs(case, name, message) if name in next_ones else _behind_waiting(case, message)
-            )
+            is_next = name in behind_settled_jobs
+            finding = _behind_settled_jobs(case, name, message) if is_next else _behind_waiting_jobs(case, message)
             yield Answer(finding, jobs, follows=True)
 
 
-def _behind_waiting(case: Case, message: str) -> Finding:
+def _behind_waiting_jobs(case: Case, message: str) -> Finding:
     fix = "see above why those wait; executionPolicy, dependsOn or startupPolicy of the spec sets the order"
     return Finding(Level.WAITS, "later-stage", message, fix=fix, since=_attempt_start(case.facts.jobset))
 
 
-def _waits_for_earlier_jobs(case: Case, name: str, message: str) -> Finding:
+def _behind_settled_jobs(case: Case, name: str, message: str) -> Finding:
     """The finding about a ReplicatedJob that waits only for Jobs that run normally.
 
     The fix also names the field with which the ReplicatedJob waits until Jobs are ready instead, for Jobs of servers.
     """
     survey = case.survey
-    awaited = {unmet.replicated_job for unmet in survey.unmet[name]} - survey.unmet.keys()
-    running = [
+    awaited_rjobs = {unmet.replicated_job for unmet in survey.unmet_conditions[name]} - survey.unmet_conditions.keys()
+    running_names = [
         job.metadata.name
         for job in case.facts.jobs or ()
-        if job.metadata.labels.get(REPLICATED_JOB_NAME) in awaited and job.outcome is None
+        if job.metadata.labels.get(REPLICATED_JOB_NAME) in awaited_rjobs and job.outcome is None
     ]
     fix = ""
-    if running:
-        message = f"{message}; {join_names(running)} {'runs' if len(running) == 1 else 'run'}"
-        message = f"it runs stage {survey.stage}: {message}" if survey.stage else message
-        field = "replicatedJobsStatus: Ready in executionPolicy" if survey.stage else "status: Ready in dependsOn"
+    if running_names:
+        message = f"{message}; {join_names(running_names)} {'runs' if len(running_names) == 1 else 'run'}"
+        message = f"it runs stage {survey.running_stage}: {message}" if survey.running_stage else message
+        field = (
+            "replicatedJobsStatus: Ready in executionPolicy" if survey.running_stage else "status: Ready in dependsOn"
+        )
         fix = f"wait until that has ended; for servers, which do not end, write {field}"
     return Finding(Level.NOTE, "later-stage", message, fix=fix)
 
@@ -95,7 +96,7 @@ def _attempt_start(js: JobSet) -> str:
 def failed_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Failed Jobs to which the manager has not applied the failure policy yet."""
     fix = "the manager decides by spec.failurePolicy; if it does not, see the Warnings of the JobSet"
-    for child in (child for child in case.survey.failed if child.name in unexplained):
+    for child in (child for child in case.survey.failed_jobs if child.name in unexplained):
         failure = child.job.failure
         since = failure.last_transition_time if failure else ""
         reason = f"{failure.reason}: {failure.message}" if failure else "it says no reason"
@@ -106,32 +107,32 @@ def failed_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindin
 def full_queue(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """Jobs that are created or resumed only after the Job controller has started earlier Jobs of the set."""
     survey = case.survey
-    queued = [child.name for child in survey.unready if child.job.queued and not child.deleting]
-    absent = {position.name for position in survey.missing} - case.facts.foreign.keys()
-    waiting = unexplained & (absent | {child.name for child in survey.halted})
-    if survey.is_queue_full and waiting:
+    queued_names = [child.name for child in survey.unready_jobs if child.job.queued and not child.deleting]
+    absent_names = {position.name for position in survey.missing_jobs} - case.facts.foreign_owners.keys()
+    waiting_names = unexplained & (absent_names | {child.name for child in survey.halted_jobs})
+    if survey.is_queue_full and waiting_names:
         finding = Finding(
             Level.WAITS,
             "behind",
-            f"{pluralize(len(waiting), 'Job', 'comes', 'come')} after {len(queued)} that the Job controller has not"
-            f" come to yet ({join_names(queued)}): no more Jobs of one set may wait for it at a time",
+            f"{pluralize(len(waiting_names), 'Job', 'comes', 'come')} after {len(queued_names)} that the Job controller"
+            f" has not come to yet ({join_names(queued_names)}): no more Jobs of one set may wait for it at a time",
             fix="wait; if it stays so, does kube-controller-manager run?",
         )
-        yield Answer(finding, waiting)
+        yield Answer(finding, waiting_names)
 
 
 def missing_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
-    """Jobs that do not exist: another Job has the name, they were refused, or they are about to be created."""
-    names = [position.name for position in case.survey.missing if position.name in unexplained]
+    """Jobs that do not exist. Another Job has the name, the Jobs were refused, or they are about to be created."""
+    names = [position.name for position in case.survey.missing_jobs if position.name in unexplained]
     for name in names:
-        if name in case.facts.foreign:
+        if name in case.facts.foreign_owners:
             yield Answer(_name_conflict(case, name), frozenset({name}))
-    if absent := [name for name in names if name not in case.facts.foreign]:
-        yield Answer(_absent_jobs(case, absent), frozenset(absent))
+    if absent_names := [name for name in names if name not in case.facts.foreign_owners]:
+        yield Answer(_absent_jobs(case, absent_names), frozenset(absent_names))
 
 
 def _name_conflict(case: Case, name: str) -> Finding:
-    owner = case.facts.foreign[name]
+    owner = case.facts.foreign_owners[name]
     if owner == Owner(KIND, case.facts.jobset.metadata.name):
         findings = earlier_deletion_delays(case, name)
         message = f"Job {name}: cannot be created yet, the Job of an earlier JobSet of this name is still there"
@@ -143,14 +144,14 @@ def _name_conflict(case: Case, name: str) -> Finding:
 
 def _absent_jobs(case: Case, names: list[str]) -> Finding:
     message = f"{pluralize(len(names), 'Job', 'does', 'do')} not exist (yet): {join_names(names)}"
-    refusal = next((event for event in case.recent_warnings if holds_back(event)), None)
+    refusal = next((event for event in case.recent_warnings if holds_jobs_back(event)), None)
     if refusal is not None:
         return _refused_jobs(case, refusal, len(names), message)
     if case.is_manager_missing:
         return Finding(Level.WAITS, "missing", message, fix="a manager creates them")
-    if idle := idle_manager(case):
-        return Finding(Level.FAULT, "missing", message, because=(idle,))
-    if _begin(case, frozenset(names)):
+    if manager_finding := idle_manager(case):
+        return Finding(Level.FAULT, "missing", message, because=(manager_finding,))
+    if _are_beginning(case, frozenset(names)):
         created = f"{pluralize(len(names), 'Job', 'is', 'are')} being created: {join_names(names)}"
         return Finding(Level.NOTE, "missing", f"the next stage begins: {created}")
     return Finding(Level.WAITS, "missing", message, fix="look again in a moment")
@@ -164,35 +165,35 @@ def _refused_jobs(case: Case, refusal: SeenEvent, number: int, message: str) -> 
         fix = f"{RIGHTS}; it tries again by itself" if NO_RIGHT.search(refusal.note) else fix
         because = Finding(Level.FAULT, "refused", refusal.note, since=refusal.first)
         return Finding(Level.FAULT, "missing", message, because=(because,), fix=fix)
-    total = case.survey.total
-    level, quota, fix = _quota(case, quota, number, total, "the manager")
+    total = case.survey.job_count
+    level, quota, fix = _judge_quota(case, quota, number, total, "the manager")
     quota_text = f"{'' if quota.gone else 'each '}{quota.words()}{quota.never_fits(total, 'Jobs')}"
     warning = Finding(Level.NOTE, "warning", refusal.note)
     because = Finding(level, "quota", quota_text, because=(warning,), since=refusal.first)
     return Finding(level, "missing", message, because=(because,), fix=fix)
 
 
-def holds_back(event: SeenEvent) -> bool:
+def holds_jobs_back(event: SeenEvent) -> bool:
     """Whether the Warning explains why Jobs are missing."""
-    return event.reason in _HOLD_JOBS_BACK and _OF_OTHERS not in event.note
+    return event.reason in _HOLD_JOBS_BACK and _OTHER_OWNER not in event.note
 
 
-def _beginning(case: Case) -> frozenset[str]:
-    """Names of ReplicatedJobs that may start and have no Jobs yet; empty unless Jobs of the set completed recently."""
+def _beginning_rjobs(case: Case) -> frozenset[str]:
+    """Names of ReplicatedJobs that may start and have no Jobs yet; empty unless a Job of the set completed recently."""
     jobs, now = case.facts.jobs or (), case.facts.now
-    ends = (find(job.status.conditions, JOB_COMPLETE) for job in jobs)
-    ages = (seconds_since(end.last_transition_time or "", now) for end in ends if end is not None)
+    conditions = (find(job.status.conditions, JOB_COMPLETE) for job in jobs)
+    ages = (seconds_since(complete.last_transition_time or "", now) for complete in conditions if complete is not None)
     if not any(age is not None and age <= BEGIN_SECONDS for age in ages):
         return frozenset()
-    known_jobs = {*case.survey.unmet, *(job.metadata.labels.get(REPLICATED_JOB_NAME) for job in jobs)}
-    return frozenset(position.replicated_job.name for position in case.survey.missing) - known_jobs
+    other_rjobs = {*case.survey.unmet_conditions, *(job.metadata.labels.get(REPLICATED_JOB_NAME) for job in jobs)}
+    return frozenset(position.replicated_job.name for position in case.survey.missing_jobs) - other_rjobs
 
 
-def _begin(case: Case, names: frozenset[str]) -> bool:
-    """Whether all these missing Jobs belong to ReplicatedJobs of `_beginning`."""
-    replicated_jobs = {position.replicated_job.name for position in case.survey.missing if position.name in names}
-    beginning = _beginning(case)
-    return bool(beginning) and replicated_jobs <= beginning
+def _are_beginning(case: Case, names: frozenset[str]) -> bool:
+    """Whether all these missing Jobs belong to ReplicatedJobs of `_beginning_rjobs`."""
+    rjobs = {position.replicated_job.name for position in case.survey.missing_jobs if position.name in names}
+    beginning_rjobs = _beginning_rjobs(case)
+    return bool(beginning_rjobs) and rjobs <= beginning_rjobs
 
 
 @about_jobs
@@ -202,9 +203,9 @@ def halted_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindin
     if case.facts.jobset.metadata.annotations.get(SKIP_SUSPEND) == "true":
         fix = f"the controller that has suspended it resumes it: annotation {SKIP_SUSPEND} of the JobSet"
     suspended_again = next((event for event in case.recent_warnings if event.reason == JOBS_SUSPENDED_AGAIN), None)
-    for child in (child for child in case.survey.halted if child.name in unexplained):
-        ending = child.job.status.active
-        reason = f": {pluralize(ending, 'pod')} of the time before have to end first" if ending else ""
+    for child in (child for child in case.survey.halted_jobs if child.name in unexplained):
+        ending_pods = child.job.status.active
+        reason = f": {pluralize(ending_pods, 'pod')} of the time before have to end first" if ending_pods else ""
         finding = Finding(Level.WAITS, "halted", f"Job {child.name}: is still suspended{reason}", fix=fix)
         if suspended_again is not None:
             message, _, fix_of_event = suspended_again.note.partition(". ")
@@ -212,7 +213,7 @@ def halted_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindin
             finding = replace(
                 finding, level=Level.FAULT, because=(warning,), fix=fix_of_event or fix, since=suspended_again.first
             )
-        yield KeyedFinding(child.name, bool(ending), finding)
+        yield KeyedFinding(child.name, bool(ending_pods), finding)
 
 
 def being_deleted(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
@@ -226,11 +227,11 @@ def being_deleted(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
 
 @about_jobs
 def without_pods(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Jobs that run and lack pods: admission has refused the pods, or the Job controller does not create them."""
+    """Jobs that run and lack pods. Admission has refused the pods, or the Job controller does not create them."""
     for child in case.unready_jobs(unexplained):
         event, lacking_pods = next(iter(case.refusals(child.job.metadata.uid)), None), missing_pods(child.job)
         if event is None and lacking_pods and not child.job.status.active:
-            yield _no_pods(case, child)
+            yield _job_without_pods(case, child)
         elif event is not None and lacking_pods and quota_refusal(event.note) is None:
             pods = pluralize(pods_at_once(child.job.spec), "pod")
             message = f"Job {child.name}: lacks {lacking_pods} of {pods}: {event.reason}: {event.note}"
@@ -239,11 +240,11 @@ def without_pods(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindi
             yield KeyedFinding(child.name, event.note.replace(child.name, ""), finding)
 
 
-def _no_pods(case: Case, child: Child) -> KeyedFinding:
-    """The finding about a Job without pods and without refusals: its old pods end, or no Warning says why."""
-    meta, ending = child.job.metadata, child.job.status.terminating
-    if ending:
-        number = pluralize(ending, "pod", "has", "have")
+def _job_without_pods(case: Case, child: Child) -> KeyedFinding:
+    """The finding about a Job without pods and without refusals. Its old pods are ending, or the reason is unknown."""
+    meta, ending_pods = child.job.metadata, child.job.status.terminating
+    if ending_pods:
+        number = pluralize(ending_pods, "pod", "has", "have")
         pods = f"-n {meta.namespace} -l batch.kubernetes.io/job-name={child.name}"
         message = f"Job {child.name}: {number} not ended yet, and the next wait for that"
         force = f"kubectl delete pods {pods} --force"
@@ -259,27 +260,29 @@ def _no_pods(case: Case, child: Child) -> KeyedFinding:
 
 
 def quota_refusals(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
-    """Jobs whose pods a quota refuses: one finding for each quota and resource."""
-    refused: dict[tuple[str, str], list[_Refused]] = {}
+    """Jobs whose pods a quota refuses, with one finding for each quota and resource."""
+    refused_by_quota: dict[tuple[str, str], list[_RefusedJob]] = {}
     for child in case.unready_jobs(unexplained):
         event = next(iter(case.refusals(child.job.metadata.uid)), None)
         if missing_pods(child.job) and event is not None and (quota := quota_refusal(event.note)):
-            refused.setdefault((quota.quota, quota.resource), []).append((child, event, quota))
-    for refused_jobs in refused.values():
+            refused_by_quota.setdefault((quota.quota, quota.resource), []).append((child, event, quota))
+    for refused_jobs in refused_by_quota.values():
         jobs = [child for child, _, _ in refused_jobs]
         names, lacking_pods = [child.name for child in jobs], sum(missing_pods(child.job) for child in jobs)
         subject = f"Job {names[0]}: lacks" if len(names) == 1 else f"{len(names)} Jobs ({join_names(names)}): lack"
         subject += f" {lacking_pods} of {pluralize(sum(pods_at_once(child.job.spec) for child in jobs), 'pod')}"
-        total = sum(case.survey.pods[name] for name in {child.replicated_job for child in jobs})
+        total = sum(case.survey.pods_at_once[name] for name in {child.replicated_job for child in jobs})
         _, event, refusal = refused_jobs[0]
-        level, quota, fix = _quota(case, refusal, lacking_pods, total, "the Job controller")
+        level, quota, fix = _judge_quota(case, refusal, lacking_pods, total, "the Job controller")
         refusal_note = Finding(Level.NOTE, "refused", f"{event.reason}: {event.note}")
         message = f"{subject}: {quota.words(lacking_pods)}{quota.never_fits(total, 'pods')}"
         yield Answer(Finding(level, "quota", message, (refusal_note,), fix, event.first), frozenset(names))
 
 
-def _quota(case: Case, refusal: QuotaRefusal, number: int, total: int, subject: str) -> tuple[Level, QuotaRefusal, str]:
-    """Level, refusal with the present state of the quota, and fix, for `number` of `total` objects that it refuses.
+def _judge_quota(
+    case: Case, refusal: QuotaRefusal, number: int, total: int, subject: str
+) -> tuple[Level, QuotaRefusal, str]:
+    """The level and the fix for `number` of `total` objects that a quota refuses, and the refusal by the quota now.
 
     `subject`: the component that retries.
     """

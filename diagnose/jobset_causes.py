@@ -13,12 +13,12 @@ from controllers.planning import finished
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import MAX_CHECKS
 from diagnose.answers import Answer
-from diagnose.case import LEASE_MARGIN, Case
+from diagnose.case import LEASE_MARGIN_SECONDS, Case
 from diagnose.disruptions import disruption_fix, disruption_in_history
 from diagnose.ends import WAITS_FOR_NODE, deletion_delays
 from diagnose.facts import SeenPod
 from diagnose.finding import WAIT_FOR_PODS, Finding, Level, join_names, pluralize
-from diagnose.job_causes import holds_back
+from diagnose.job_causes import holds_jobs_back
 from diagnose.kubelet import known_remedy
 from diagnose.kueue import workloads_of
 from diagnose.remedies import UNVERSIONED, logs_of, recreation_commands
@@ -29,28 +29,28 @@ from kube.model.jsontree import dig
 from kube.model.meta import Condition, find
 from manifests.installed.webhook_switch import State as Webhooks
 
-_DECISION = "FailurePolicy"
+_FAILURE_POLICY = "FailurePolicy"
 """Part of the reasons of Warnings about a restart, which other causes explain."""
 _WAITS_FOR_NODE = "RestartWaitsForNode"
-_WHILE_WAITING = {
+_REASONS_WHILE_WAITING = {
     *(_WAITS_FOR_NODE, "LostPodsReplaced", "PVCCreationFailed", "FailedResourcePropagation", "GangWaiting"),
     *("SchedulingObjectsFailed", "APIUnavailable", "CompositePodGroupUnavailable", "FieldDropped", "NameConflict"),
 }
 """Reasons of Warnings that no longer hold when all Jobs are ready or done."""
 _MAX_WARNINGS = 3
-_WEBHOOKS = {
+_WEBHOOK_FIXES = {
     Webhooks.ON: "",
     Webhooks.OFF: "first jobset webhooks on, for they are off; then ",
     Webhooks.MISSING: "first have the webhooks back, which are not there: jobset webhooks status says how; then ",
     None: "once jobset webhooks status says that they are on, ",
 }
-"""The beginning of the fix for a set without defaults, by the state of the webhooks; None: not known."""
+"""The beginning of the fix for a set without defaults, by the state of the webhooks; None if it is not known."""
 FOREGROUND = "foregroundDeletion"
-_FIX_DEADLINE = "find out what took so long, delete the JobSet and create it again, if need be with more seconds"
+_DEADLINE_FIX = "find out what took so long, delete the JobSet and create it again, if need be with more seconds"
 
 
 def final_state(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
-    """The set is Completed or Failed: why, by which Job, and after which attempts."""
+    """The set is Completed or Failed. The finding says why, by which Job, and after which attempts."""
     js, status = case.facts.jobset, case.facts.jobset.status
     if not status.terminal_state:
         return
@@ -60,15 +60,15 @@ def final_state(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     if status.terminal_state == keys.COMPLETED:
         yield Answer(Finding(Level.FINE, "completed", reason, since=since), state=State.COMPLETED, ends=True)
         return
-    is_too_long = condition is not None and condition.reason == finished.EXCEEDED
+    has_exceeded_deadline = condition is not None and condition.reason == finished.EXCEEDED
     message = ": ".join(filter(None, [reason, decisive_container(status, reason)]))
     because = tuple(attempt_finding(js, failed) for failed in reversed(status.attempt_history))
-    fix = _FIX_DEADLINE if is_too_long else _failure_remedy(js, reason)
+    fix = _DEADLINE_FIX if has_exceeded_deadline else _failure_remedy(js, reason)
     yield Answer(Finding(Level.FAULT, "failed", message, because, fix, since), state=State.FAILED, ends=True)
 
 
 def _failure_remedy(js: JobSet, message: str) -> str:
-    """How to see why the set failed, and how to run it again or allow more restarts.
+    """The fix that says how to see why the set failed, and how to run it again or allow more restarts.
 
     `message`: reason and message of the condition Failed.
     """
@@ -77,17 +77,17 @@ def _failure_remedy(js: JobSet, message: str) -> str:
     logs = f"{logs_of(js, last.failed_job if last else '')} shows what the failed pod wrote"
     if last and (remedy := known_remedy(why_it_failed(last), js.metadata.namespace, last.pod, last.node)):
         logs = f"{remedy}; {logs}"
-    if last and (slow := deadline_fix(js, last)):
-        return f"{slow}; {logs}; to run it again: {recreation_commands(js)}"
+    if last and (job_deadline_fix := deadline_fix(js, last)):
+        return f"{job_deadline_fix}; {logs}; to run it again: {recreation_commands(js)}"
     retries = "" if max_restarts else "spec.failurePolicy.maxRestarts allows retries"
     if max_restarts and message.startswith("ReachedMaxRestarts"):
         retries = f"a spec.failurePolicy.maxRestarts above {max_restarts} allows more retries"
-    rule = disruption_fix(js, last.failed_job, "") if last and disruption_in_history(js, last) else ""
-    return "; ".join(filter(None, [logs, f"fix it and run it again: {recreation_commands(js)}", retries, rule]))
+    rule_fix = disruption_fix(js, last.failed_job, "") if last and disruption_in_history(js, last) else ""
+    return "; ".join(filter(None, [logs, f"fix it and run it again: {recreation_commands(js)}", retries, rule_fix]))
 
 
 def deletion(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
-    """The set is being deleted: why its deletion takes long."""
+    """The set is being deleted. The finding says why its deletion takes long."""
     meta, jobs = case.facts.jobset.metadata, case.facts.jobs
     if meta.deletion_timestamp is None:
         return
@@ -109,7 +109,7 @@ def deletion(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
 
 
 def namespace_deleted(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
-    """The namespace is being deleted: nothing can be created there, and the set is deleted, too."""
+    """The namespace is being deleted. Nothing can be created there, and the set is deleted, too."""
     meta, namespace = case.facts.jobset.metadata, case.facts.namespace
     name = meta.namespace
     if namespace is None or namespace.metadata.deletion_timestamp is None:
@@ -142,19 +142,19 @@ def managed_elsewhere(case: Case, _unexplained: frozenset[str]) -> Iterator[Answ
 
 def missing_defaults(js: JobSet) -> list[tuple[str, str]]:
     """Paths of the fields that lack a default of the webhooks, each with the effect on the set."""
-    return [(str(path), means) for path, means in stored_defaults.missing_defaults(msgspec.to_builtins(js.spec))]
+    return [(str(path), effect) for path, effect in stored_defaults.missing_defaults(msgspec.to_builtins(js.spec))]
 
 
 def without_defaults(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     """The set was stored while no webhook was called, so it lacks defaults."""
     meta = case.facts.jobset.metadata
     if missing := missing_defaults(case.facts.jobset):
-        meanings = " and ".join(dict.fromkeys(means for _, means in missing))
+        effects = " and ".join(dict.fromkeys(effect for _, effect in missing))
         paths = join_names([path for path, _ in missing])
-        message = f"stored without defaults, as no webhook was called: {meanings} ({paths})"
+        message = f"stored without defaults, as no webhook was called: {effects} ({paths})"
         get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml"
         recreation = f"{get} | sed '{UNVERSIONED}' | kubectl replace --force -f -"
-        fix = f"{_WEBHOOKS[case.facts.webhooks]}make it again: {recreation}"
+        fix = f"{_WEBHOOK_FIXES[case.facts.webhook_state]}make it again: {recreation}"
         yield Answer(Finding(Level.NOTE, "without-defaults", message, fix=fix))
 
 
@@ -166,30 +166,32 @@ def suspension(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     queue = js.metadata.labels.get(keys.QUEUE_NAME)
     condition = find(js.status.conditions, keys.SUSPENDED)
     because: tuple[Finding, ...] = ()
-    if ending := [job.metadata.name for job in case.facts.jobs or () if job.status.active > 0]:
-        number = pluralize(len(ending), "Job", "still has", "still have")
-        message = f"{number} pods that are ending: {join_names(ending)}"
+    if ending_names := [job.metadata.name for job in case.facts.jobs or () if job.status.active > 0]:
+        number = pluralize(len(ending_names), "Job", "still has", "still have")
+        message = f"{number} pods that are ending: {join_names(ending_names)}"
         because = (Finding(Level.NOTE, "ending", message, deletion_delays(case)),)
     message = "spec.suspend is true: its Jobs run no pods"
     fix = f"jobset resume {js.metadata.name} -n {js.metadata.namespace}"
     if queue:
-        message += f"; it is in the Kueue queue {queue}" + ("" if case.facts.kueue else ", and there is no Kueue here")
-    if queue and case.facts.kueue:
+        message += f"; it is in the Kueue queue {queue}" + (
+            "" if case.facts.has_kueue else ", and there is no Kueue here"
+        )
+    if queue and case.facts.has_kueue:
         fix = f"Kueue resumes it when queue {queue} admits it: {workloads_of(js)} says when"
-    elif not queue and (misplaced := _queue_of_template(js)):
-        name, label = misplaced
+    elif not queue and (template_queue := _queue_of_template(js)):
+        name, label = template_queue
         message += f"; the label {keys.QUEUE_NAME} is on the template of {name}: Kueue looks for it on the JobSet"
         fix = f"kubectl label jobset {js.metadata.name} -n {js.metadata.namespace} {keys.QUEUE_NAME}={label}; or {fix}"
     since = condition.last_transition_time if condition and condition.status == "True" else ""
     cause = "suspended"
-    if admitted := _admission(case):
-        cause, since = "admitted-not-resumed", admitted.last_transition_time
+    if admission := _admission_condition(case):
+        cause, since = "admitted-not-resumed", admission.last_transition_time
         message += "; Kueue has admitted it and holds quota for it, but has not resumed it"
         fix = f"if this lasts, Kueue's log says what refuses its update; {workloads_of(js)} -o yaml shows the admission"
     yield Answer(Finding(Level.WAITS, cause, message, because, fix, since), state=State.SUSPENDED, ends=True)
 
 
-def _admission(case: Case) -> Condition | None:
+def _admission_condition(case: Case) -> Condition | None:
     """The condition in which Kueue says that it has admitted the set; None without one."""
     conditions = (find(workload.status.conditions, "Admitted") for workload in case.facts.workloads)
     return next((condition for condition in conditions if condition and condition.status == "True"), None)
@@ -228,7 +230,7 @@ def start_timeout(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     policy, now = case.facts.jobset.spec.failure_policy, case.facts.now
     seconds = policy.start_timeout_seconds if policy is not None else None
     pods = [] if seconds is None else case.facts.pods or ()
-    pod_ages = ((pod, seconds_since(pod.metadata.creation_timestamp or "", now)) for pod in pods if _pending(pod))
+    pod_ages = ((pod, seconds_since(pod.metadata.creation_timestamp or "", now)) for pod in pods if _is_pending(pod))
     oldest = max(((pod, waited) for pod, waited in pod_ages if waited is not None), key=itemgetter(1), default=None)
     if seconds is None or oldest is None or case.has_gate_warning(START_TIMEOUT_GATE):
         return
@@ -236,7 +238,7 @@ def start_timeout(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     limit, fix = f"spec.failurePolicy.startTimeoutSeconds is {seconds}", ""
     if waited < seconds:
         message = f"pod {pod.name} fails its Job in {age(seconds - waited)} unless it runs before: {limit}"
-    elif waited < seconds + seconds / MAX_CHECKS + LEASE_MARGIN:
+    elif waited < seconds + seconds / MAX_CHECKS + LEASE_MARGIN_SECONDS:
         message = f"pod {pod.name} has not run in time, and the failure policy decides: {limit}"
     else:
         message = f"pod {pod.name} has not run in time, and no manager acts on that: {limit}"
@@ -245,26 +247,26 @@ def start_timeout(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     yield Answer(Finding(Level.NOTE, "start-timeout", message, fix=fix, since=since))
 
 
-def _pending(pod: SeenPod) -> bool:
+def _is_pending(pod: SeenPod) -> bool:
     return pod.status.phase == "Pending" and not pod.is_gated and pod.metadata.deletion_timestamp is None
 
 
 def avoided_nodes(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     """A note on nodes that failed the set: whether new pods avoid them, and for how long."""
     js, now = case.facts.jobset, case.facts.now.isoformat()
-    policy, avoided = policy_of(js), {node.name for node in nodes_to_avoid(js, now)}
+    policy, avoided_names = policy_of(js), {node.name for node in nodes_to_avoid(js, now)}
     if policy is None:
         return
     because = []
     for node in reversed(recent_failures(js, now)):
         time_left = age(policy.for_seconds - (seconds_since(node.last_time, case.facts.now) or 0))
         domain = f" and its domain {node.domain}" if node.domain else ""
-        state = f"avoided for {time_left} more" if node.name in avoided else "not avoided"
+        state = f"avoided for {time_left} more" if node.name in avoided_names else "not avoided"
         message = f"node {node.name}{domain}: {state}, failed {pluralize(node.failures, 'time')}; {node.reason}"
         because.append(Finding(Level.NOTE, "failed-node", message, since=node.last_time))
     if not because:
         return
-    message = f"{pluralize(len(avoided), 'node', 'is', 'are')} avoided by pods of Jobs that are created now"
+    message = f"{pluralize(len(avoided_names), 'node', 'is', 'are')} avoided by pods of Jobs that are created now"
     yield Answer(Finding(Level.NOTE, "avoided-nodes", message, because=tuple(because)))
 
 
@@ -287,10 +289,10 @@ def reduced_replicas(case: Case, _unexplained: frozenset[str]) -> Iterator[Answe
     js = case.facts.jobset
     if js.status.terminal_state:
         return
-    wanted = {rjob.name: rjob.replicas for rjob in js.spec.replicated_jobs}
+    replicas = {rjob.name: rjob.replicas for rjob in js.spec.replicated_jobs}
     for entry in js.status.reduced_replicas:
         message = (
-            f"ReplicatedJob {entry.name} runs with {entry.replicas} of {pluralize(wanted.get(entry.name, 0), 'Job')}"
+            f"ReplicatedJob {entry.name} runs with {entry.replicas} of {pluralize(replicas.get(entry.name, 0), 'Job')}"
             f" since {clock(entry.since, case.facts.now)}: the others wait for room"
         )
         if entry.held:
@@ -301,27 +303,27 @@ def reduced_replicas(case: Case, _unexplained: frozenset[str]) -> Iterator[Answe
 def missing_spares(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     """Notes on ReplicatedJobs of spares that hold no places, or in which a spare is not ready."""
     js = case.facts.jobset
-    groups = {rjob.name: rjob for rjob in spares_of(js)}
+    spares = {rjob.name: rjob for rjob in spares_of(js)}
     for entry in js.status.spares:
-        group = groups.get(entry.name)
-        if group is not None and not has_nodes_of(group, js):
+        rjob = spares.get(entry.name)
+        if rjob is not None and not has_nodes_of(rjob, js):
             message = (
-                f"spares of ReplicatedJob {entry.name} hold no places for {group.spare_for}: their nodeSelector or"
+                f"spares of ReplicatedJob {entry.name} hold no places for {rjob.spare_for}: their nodeSelector or"
                 " tolerations are others, as where a queue has given them another ResourceFlavor"
             )
             yield Answer(Finding(Level.NOTE, "missing-spares", message))
-        elif group is not None and entry.missing:
+        elif rjob is not None and entry.missing:
             used = f"; {pluralize(entry.used, 'place')} given so far" if entry.used else ""
             message = (
                 f"{entry.ready} of {pluralize(entry.ready + entry.missing, 'spare')} of ReplicatedJob {entry.name} for"
-                f" {group.spare_for} are ready: the next pod of {group.spare_for} that finds no node may have to wait"
+                f" {rjob.spare_for} are ready: the next pod of {rjob.spare_for} that finds no node may have to wait"
                 f"{used}"
             )
             yield Answer(Finding(Level.NOTE, "missing-spares", message))
 
 
 def unreadable_jobs(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
-    """What the status says about the Jobs, if the user may not list Jobs."""
+    """The user may not list Jobs. The findings are what the status says about the Jobs."""
     if case.facts.jobs is not None:
         return
     js = running_part(case.facts.jobset).with_current_replicas
@@ -338,19 +340,23 @@ def unreadable_jobs(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer
 
 def warnings(case: Case, _unexplained: frozenset[str]) -> list[Answer]:
     """Recent Warnings of the manager that no other cause explains, one for each reason."""
-    is_blind = case.facts.jobs is None or (bool(case.survey.unready) and case.facts.pods is None)
+    is_blind = case.facts.jobs is None or (bool(case.survey.unready_jobs) and case.facts.pods is None)
     about_pods = set() if is_blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
     about_nodes = {_WAITS_FOR_NODE} if any(delay.cause == WAITS_FOR_NODE for delay in deletion_delays(case)) else set()
-    obsolete = set() if is_blind or case.survey.waiting else _WHILE_WAITING
-    about_halted_jobs = {keys.JOBS_SUSPENDED_AGAIN} if case.survey.halted else set()
-    left_out = {keys.JOB_CREATION_FAILED, *about_pods, *about_nodes, *obsolete, *about_halted_jobs}
-    absent = any(
-        position.name not in case.facts.foreign and position.replicated_job.name not in case.survey.stages
-        for position in case.survey.missing
+    obsolete = set() if is_blind or case.survey.unsettled_names else _REASONS_WHILE_WAITING
+    about_halted_jobs = {keys.JOBS_SUSPENDED_AGAIN} if case.survey.halted_jobs else set()
+    other_reasons = {keys.JOB_CREATION_FAILED, *about_pods, *about_nodes, *obsolete, *about_halted_jobs}
+    has_absent_jobs = any(
+        position.name not in case.facts.foreign_owners and position.replicated_job.name not in case.survey.unmet_texts
+        for position in case.survey.missing_jobs
     )
     by_reason: dict[str, Finding] = {}
     for event in case.recent_warnings:
-        if event.reason in left_out or _DECISION in event.reason or (absent and holds_back(event)):
+        if (
+            event.reason in other_reasons
+            or _FAILURE_POLICY in event.reason
+            or (has_absent_jobs and holds_jobs_back(event))
+        ):
             continue
         text = f"Warning {event.reason}, last at {clock(event.last, case.facts.now)}: {event.note}"
         by_reason.setdefault(event.reason, Finding(Level.NOTE, "warning", text))

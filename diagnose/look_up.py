@@ -47,71 +47,71 @@ from manifests.naming import MUTATING_CONFIGURATION
 
 DISRUPTION_REASONS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
 """Reasons of events about pods that were preempted or evicted, or whose node is not ready."""
-_BOUND = "spec.nodeName!="
+_BOUND_SELECTOR = "spec.nodeName!="
 """Field selector of pods that are on a node."""
-PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+PLACED_SELECTOR = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that are on a node and have not ended."""
-_RESTARTED_ALONE = 50
+_MAX_RESTARTED_JOBS = 50
 """The pods of at most this many Jobs that restart alone are read: the UIDs of the Jobs are in the URL."""
 
 
-async def lease(read: Reader) -> SeenLease | None:
+async def manager_lease(reader: Reader) -> SeenLease | None:
     """The manager's lease, or an empty record if it does not exist; None if it may not be read."""
-    with read.noting(f"the manager: you may not get leases in namespace {keys.MANAGER_NAMESPACE}"):
-        return await read.get(LEASES, SeenLease, LEASE, keys.MANAGER_NAMESPACE) or SeenLease()
+    with reader.noting(f"the manager: you may not get leases in namespace {keys.MANAGER_NAMESPACE}"):
+        return await reader.get(LEASES, SeenLease, LEASE, keys.MANAGER_NAMESPACE) or SeenLease()
     return None
 
 
-async def webhooks(read: Reader) -> State | None:
+async def webhook_state(reader: Reader) -> State | None:
     """Whether the API server calls the mutating webhooks; None if their configuration may not be read."""
-    with read.noting("webhooks: you may not get mutatingwebhookconfigurations, so whether they are off is not known"):
-        stored = await read.get(MUTATING_WEBHOOK_CONFIGURATIONS, dict[str, Any], MUTATING_CONFIGURATION)
+    with reader.noting("webhooks: you may not get mutatingwebhookconfigurations, so whether they are off is not known"):
+        stored = await reader.get(MUTATING_WEBHOOK_CONFIGURATIONS, dict[str, Any], MUTATING_CONFIGURATION)
         return configuration_state(MUTATING_WEBHOOK_CONFIGURATIONS.kind, MUTATING_CONFIGURATION, stored).state
     return None
 
 
-async def namespace(read: Reader, name: str) -> SeenConditions | None:
+async def namespace(reader: Reader, name: str) -> SeenConditions | None:
     """The namespace of this name; None if it is gone or may not be read."""
     note = f"the namespace: you may not get namespaces in {name}, so whether it is being deleted is not known"
-    return await read.find(NAMESPACES, SeenConditions, name, note)
+    return await reader.find(NAMESPACES, SeenConditions, name, note)
 
 
-async def service_made(read: Reader, js: JobSet, warnings: Iterable[SeenEvent]) -> bool:
+async def has_service(reader: Reader, js: JobSet, warnings: Iterable[SeenEvent]) -> bool:
     """Whether the Service exists that could not be created according to Warnings; False without such Warnings."""
     if all(event.reason != keys.SERVICE_CREATION_FAILED for event in warnings):
         return False
     note = "the Service: you may not get services, so whether it has been created since is not known"
-    service = await read.find(SERVICES, OwnedObject, subdomain(js), note)
+    service = await reader.find(SERVICES, OwnedObject, subdomain(js), note)
     return service is not None and service.metadata.controlled_by(js.metadata.uid)
 
 
-async def quotas(read: Reader, refusals: Iterable[SeenEvent]) -> dict[str, SeenQuota | None]:
+async def quotas(reader: Reader, refusals: Iterable[SeenEvent]) -> dict[str, SeenQuota | None]:
     """The first quotas that these Warnings name, by name; None for a quota that does not exist."""
     names = (refusal.quota for event in refusals if (refusal := quota_refusal(event.note)))
     note = "quotas: you may not get resourcequotas, so whether they still refuse what they refused is not known"
-    return await read.by_name(RESOURCE_QUOTAS, SeenQuota, names, note)
+    return await reader.by_name(RESOURCE_QUOTAS, SeenQuota, names, note)
 
 
-async def kueue_workloads(read: Reader, js: JobSet) -> Sequence[SeenConditions]:
+async def kueue_workloads(reader: Reader, js: JobSet) -> Sequence[SeenConditions]:
     """Kueue's Workloads of a JobSet; empty if the API server does not serve this version of the API."""
     note = f"Kueue: you may not list workloads.{kueue.GROUP}, so whether it has admitted the JobSet is not known"
     selector = f"{kueue.JOB_UID}={js.metadata.uid}"
     with suppress(NotFound):
         return (
-            await read.collect(KUEUE_WORKLOADS, SeenConditions, "Workloads", note, pages=1, label_selector=selector)
+            await reader.collect(KUEUE_WORKLOADS, SeenConditions, "Workloads", note, pages=1, label_selector=selector)
             or ()
         )
     return ()
 
 
-async def claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenClaim | None]:
+async def claims(reader: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenClaim | None]:
     """The first PersistentVolumeClaims of these pods, by name; None for a claim that does not exist."""
     names = (name for pod in pods for name in pod.spec.claims_of(pod.name))
     note = "claims: you may not get persistentvolumeclaims, so what is wrong with them is not known"
-    return await read.by_name(PERSISTENT_VOLUME_CLAIMS, SeenClaim, names, note)
+    return await reader.by_name(PERSISTENT_VOLUME_CLAIMS, SeenClaim, names, note)
 
 
-async def device_claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, bool]:
+async def device_claims(reader: Reader, pods: Iterable[SeenPod]) -> dict[str, bool]:
     """Whether the first ResourceClaims that these pods name exist; empty if the API server does not serve them."""
     names = dict.fromkeys(claim.resource_claim_name for pod in pods for claim in pod.spec.resource_claims)
     note = "resource claims: you may not list resourceclaims, so whether they exist is not known"
@@ -119,42 +119,42 @@ async def device_claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, bool
     with suppress(NotFound):
         for name in list(filter(None, names))[:MAX_EXAMPLES]:
             options: ListOptions = {"field_selector": f"metadata.name={name}"}
-            claims = await read.collect(RESOURCE_CLAIMS, OwnedObject, "resource claims", note, pages=1, **options)
+            claims = await reader.collect(RESOURCE_CLAIMS, OwnedObject, "resource claims", note, pages=1, **options)
             exists |= {} if claims is None else {name: any(claim.metadata.name == name for claim in claims)}
 
     return exists
 
 
-async def storage_classes(read: Reader) -> Sequence[SeenStorageClass] | None:
+async def storage_classes(reader: Reader) -> Sequence[SeenStorageClass] | None:
     """The StorageClasses of the cluster; None if they may not be read."""
     note = "storage classes: you may not list storageclasses.storage.k8s.io, so which there are is not known"
-    return await read.collect(STORAGE_CLASSES, SeenStorageClass, "storage classes", note, pages=1, namespace=None)
+    return await reader.collect(STORAGE_CLASSES, SeenStorageClass, "storage classes", note, pages=1, namespace=None)
 
 
-async def nodes(read: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenNode | None]:
+async def nodes(reader: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenNode | None]:
     """The nodes of the first of these pods, by name; None for a node that does not exist."""
     note = "nodes: you may not get nodes, so whether those of pods that are not ready or end work is not known"
-    return await read.by_name(NODES, SeenNode, (pod.spec.node_name for pod in pods), note)
+    return await reader.by_name(NODES, SeenNode, (pod.spec.node_name for pod in pods), note)
 
 
 async def placed_pods(
-    read: Reader, selector: str = keys.JOBSET_NAME, subject: str = "pods of JobSets", pages: int = MAX_PAGES
+    reader: Reader, selector: str = keys.JOBSET_NAME, subject: str = "pods of JobSets", pages: int = MAX_PAGES
 ) -> AsyncIterator[SeenPod]:
     """Pods of JobSets of all namespaces that are on nodes, without their status, which would take much memory."""
-    options: ListOptions = {"namespace": None, "label_selector": selector, "field_selector": PLACED}
-    async for pod in read.some(PODS, SeenPod, subject, pages=pages, **options):
+    options: ListOptions = {"namespace": None, "label_selector": selector, "field_selector": PLACED_SELECTOR}
+    async for pod in reader.some(PODS, SeenPod, subject, pages=pages, **options):
         yield replace(pod, status=PodStatus())
 
 
-async def pods_in_use(read: Reader) -> Sequence[SeenPod] | None:
+async def all_placed_pods(reader: Reader) -> Sequence[SeenPod] | None:
     """Pods of all JobSets that are on nodes; None if they may not be read."""
     note = "pods of other namespaces: you may not list them, so which JobSets hold what its pods lack is not known"
-    with read.noting(note):
-        return [pod async for pod in placed_pods(read)]
+    with reader.noting(note):
+        return [pod async for pod in placed_pods(reader)]
     return None
 
 
-async def ending_pods(read: Reader, js: JobSet, previous: Sequence[Child]) -> tuple[SeenPod, ...]:
+async def ending_pods(reader: Reader, js: JobSet, previous: Sequence[Child]) -> tuple[SeenPod, ...]:
     """Pods of earlier attempts that are being deleted on a node, of the Jobs `previous` and of Jobs that are gone.
 
     Pods that are not ready come first, such as all pods of an unreachable node. Otherwise the time of deletion decides.
@@ -162,23 +162,23 @@ async def ending_pods(read: Reader, js: JobSet, previous: Sequence[Child]) -> tu
     attempt = str(js.status.restarts)
     alone = [child.job.metadata for child in previous if child.job.metadata.labels.get(keys.RESTART_ATTEMPT) == attempt]
     selectors = [other_attempts_selector(js)] if js.status.restarts else []
-    selectors += [one_of(keys.JOB_UID, [meta.uid for meta in alone[:_RESTARTED_ALONE]])] if alone else []
-    return await deleted_pods(read, selectors)
+    selectors += [one_of(keys.JOB_UID, [meta.uid for meta in alone[:_MAX_RESTARTED_JOBS]])] if alone else []
+    return await deleted_pods(reader, selectors)
 
 
-async def deleted_pods(read: Reader, selectors: Sequence[str]) -> tuple[SeenPod, ...]:
+async def deleted_pods(reader: Reader, selectors: Sequence[str]) -> tuple[SeenPod, ...]:
     """Pods for these label selectors that are being deleted on a node, in the order of `ending_pods`."""
     pods: list[SeenPod] = []
     subject = "pods that are ending"
     note = "pods that are ending: you may not list pods, so the nodes that they are on are not known"
     for labels in selectors:
-        options: ListOptions = {"label_selector": labels, "field_selector": _BOUND}
-        pods += await read.collect(PODS, SeenPod, subject, note, pages=1, **options) or ()
+        options: ListOptions = {"label_selector": labels, "field_selector": _BOUND_SELECTOR}
+        pods += await reader.collect(PODS, SeenPod, subject, note, pages=1, **options) or ()
     ending = (pod for pod in pods if pod.metadata.deletion_timestamp is not None)
     return tuple(sorted(ending, key=lambda pod: (pod.ready, pod.metadata.deletion_timestamp or "", pod.name)))
 
 
-async def late_agents(read: Reader, js: JobSet, jobs: Container[str]) -> tuple[Pod, ...]:
+async def late_agent_pods(reader: Reader, js: JobSet, jobs: Container[str]) -> tuple[Pod, ...]:
     """Running pods of the Jobs with these UIDs whose agents have not reported the attempt that workers wait for."""
     if not js.restarts_in_place or keys.DISABLE_IN_PLACE_RESTART in js.metadata.annotations:
         return ()
@@ -187,7 +187,7 @@ async def late_agents(read: Reader, js: JobSet, jobs: Container[str]) -> tuple[P
         labels += f",{keys.REPLICATED_JOB_NAME} notin ({','.join(sorted(without_agent))})"
     note = "agents: you may not list pods, so whether workers wait for one is not known"
     options: ListOptions = {"label_selector": labels, "field_selector": "status.phase=Running"}
-    pods = await read.collect(PODS, Pod, "agents", note, **options) or ()
+    pods = await reader.collect(PODS, Pod, "agents", note, **options) or ()
     reports = [
         (-1 if attempt is None else attempt, pod)
         for pod in pods
@@ -198,29 +198,29 @@ async def late_agents(read: Reader, js: JobSet, jobs: Container[str]) -> tuple[P
     return tuple(pod for attempt, pod in reports if attempt < awaited)
 
 
-async def disruption_events(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
+async def disruption_events(reader: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
     """Events with a reason of `DISRUPTION_REASONS` about pods of the set, newest first."""
     disruptions: list[SeenEvent] = []
-    with read.noting():  # a missing right is noted where the Warnings are read
+    with reader.noting():  # a missing right is noted where the Warnings are read
         for reason in DISRUPTION_REASONS:
             fields = f"regarding.kind=Pod,reason={reason}"
-            events = read.some(EVENTS, SeenEvent, f"events {reason}", pages=4, field_selector=fields)
+            events = reader.some(EVENTS, SeenEvent, f"events {reason}", pages=4, field_selector=fields)
             disruptions += [event async for event in events if event.regarding.name.startswith(f"{js.metadata.name}-")]
         disruptions.sort(key=lambda event: event.last, reverse=True)
         first, further = disruptions[:MAX_EXAMPLES], disruptions[MAX_EXAMPLES:]
-        return tuple([await _with_preemptor(read, event) for event in first] + further)
+        return tuple([await _with_preemptor(reader, event) for event in first] + further)
     return ()
 
 
-async def _with_preemptor(read: Reader, event: SeenEvent) -> SeenEvent:
+async def _with_preemptor(reader: Reader, event: SeenEvent) -> SeenEvent:
     """The event. An event of a preemption gets the name of the preempting pod, as its note only has UID and node."""
     preemption = PREEMPTED.search(event.note)
     if preemption is None or event.related is not None:
         return event
     uid, node = preemption.groups()
-    with read.noting("who preempted: you may not list pods of other namespaces"):
+    with reader.noting("who preempted: you may not list pods of other namespaces"):
         fields = f"spec.nodeName={node}"
-        on_node = read.some(
+        on_node = reader.some(
             PODS, OwnedObject, "pods of a node", namespace=None, field_selector=fields, accept=METADATA_LIST
         )
         async for pod in on_node:
@@ -229,17 +229,17 @@ async def _with_preemptor(read: Reader, event: SeenEvent) -> SeenEvent:
     return event
 
 
-async def manager(read: Reader, lease: SeenLease) -> SeenPod | None:
+async def manager_pod(reader: Reader, lease: SeenLease) -> SeenPod | None:
     """The pod of the manager that holds the lease; None if it runs outside the cluster or may not be read."""
     name = (lease.spec.holder_identity or "").partition("_")[0]
     note = f"the manager's pod: you may not get pods in namespace {keys.MANAGER_NAMESPACE}"
-    return await read.find(PODS, SeenPod, name, note, keys.MANAGER_NAMESPACE) if name else None
+    return await reader.find(PODS, SeenPod, name, note, keys.MANAGER_NAMESPACE) if name else None
 
 
-async def managers(read: Reader) -> tuple[SeenPod, ...]:
+async def manager_pods(reader: Reader) -> tuple[SeenPod, ...]:
     """The live pods of the manager, sorted by name; empty if they run outside the cluster or may not be read."""
     namespace = keys.MANAGER_NAMESPACE
     note, subject = f"the manager's pods: you may not list pods in namespace {namespace}", "the manager's pods"
     options: ListOptions = {"namespace": namespace, "label_selector": keys.MANAGER_SELECTOR}
-    pods = await read.collect(PODS, SeenPod, subject, note, pages=1, **options) or ()
+    pods = await reader.collect(PODS, SeenPod, subject, note, pages=1, **options) or ()
     return tuple(sorted((pod for pod in pods if pod.live), key=lambda pod: pod.name))

@@ -22,20 +22,20 @@ from manifests.naming import OTHER_MANAGER, THIS_ONE_AGAIN
 
 IDLE_SECONDS = 60.0
 """Seconds without Jobs and status after which a manager that holds the lease counts as idle."""
-_NONE, _NOT_READY = "no-manager", "manager-not-ready"
-UNMANAGED = (_NONE, _NOT_READY)
+_NO_MANAGER, _NOT_READY = "no-manager", "manager-not-ready"
+UNMANAGED = (_NO_MANAGER, _NOT_READY)
 """Causes of findings that no manager holds the lease. These findings are the same for all JobSets."""
-_FLAGS = f"-n {keys.MANAGER_NAMESPACE}"
-_START = (
-    f"kubectl {_FLAGS} get deployments,pods shows what there is; a Deployment with 0 replicas is started by kubectl"
-    f" {_FLAGS} scale deployment --all --replicas=1, one whose pods do not work by kubectl {_FLAGS} rollout restart"
+_FLAG = f"-n {keys.MANAGER_NAMESPACE}"
+_START_FIX = (
+    f"kubectl {_FLAG} get deployments,pods shows what there is; a Deployment with 0 replicas is started by kubectl"
+    f" {_FLAG} scale deployment --all --replicas=1, one whose pods do not work by kubectl {_FLAG} rollout restart"
     " deployment; on your own machine: make run in a clone, or after a demo jobset cluster status, which says as well"
     " what one that runs and is not ready lacks. A manager without --leader-elect or in another namespace is not seen"
     " here"
 )
 """How to start a manager."""
 _NOT_DONE = "neither created nor restarted nor placed"
-_ITS_LOG = "the message says what to do, or the log of that manager; jobset cluster status asks one on your own machine"
+_LOG_FIX = "the message says what to do, or the log of that manager; jobset cluster status asks one on your own machine"
 NOTE_SECONDS = 60.0
 """Seconds for which the note of a manager at the lease counts. A manager writes it every half minute."""
 _NOTE = re.compile(r"(?P<time>\S+) (?P<manager>\S+): (?P<why>.+)", re.DOTALL)
@@ -48,7 +48,7 @@ def no_manager(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     if not case.is_manager_missing or not unexplained:
         return
     created = case.facts.jobset.metadata.creation_timestamp or ""
-    yield Answer(missing_manager(case.facts.lease, case.facts.managers, case.facts.now, created))
+    yield Answer(missing_manager(case.facts.lease, case.facts.manager_pods, case.facts.now, created))
 
 
 def unready_leader(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
@@ -56,9 +56,9 @@ def unready_leader(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     note = None if case.is_manager_missing or not unexplained else _readiness_note(case.facts.lease, case.facts.now)
     if note is None:
         return
-    name, reason, ago = note
-    message = f"manager {name} holds the lease and is not ready: {reason} (said {age(ago)} ago)"
-    fix = RIGHTS if _NO_RIGHT.search(reason) else _ITS_LOG
+    name, reason, age_seconds = note
+    message = f"manager {name} holds the lease and is not ready: {reason} (said {age(age_seconds)} ago)"
+    fix = RIGHTS if _NO_RIGHT.search(reason) else _LOG_FIX
     yield Answer(Finding(Level.FAULT, "leader-not-ready", message, fix=fix))
 
 
@@ -86,29 +86,28 @@ def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: d
     renewed = (lease.spec.renew_time if lease else None) or ""
     since = max(renewed, created) if renewed else ""
     if note := _readiness_note(lease, now):
-        name, reason, ago = note
-        message = (
-            f"manager {name} runs and is not ready: {reason} (said {age(ago)} ago); until then Jobs are {_NOT_DONE}"
-        )
+        name, reason, age_seconds = note
+        message = f"manager {name} runs and is not ready: {reason} (said {age(age_seconds)} ago)"
+        message = f"{message}; until then Jobs are {_NOT_DONE}"
         fix = (
             RIGHTS
             if _NO_RIGHT.search(reason)
             else _ask_manager(name)
             if name in {manager.name for manager in managers}
-            else _ITS_LOG
+            else _LOG_FIX
         )
         return Finding(Level.FAULT, _NOT_READY, message, fix=fix, since=since)
     message = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
     reasons = "none runs, or one that runs may not take it"
     message = f"{message} in namespace {keys.MANAGER_NAMESPACE} ({reasons}): Jobs are {_NOT_DONE}"
-    cause, fix = _NONE, _START
+    cause, fix = _NO_MANAGER, _START_FIX
     pod = None if any(manager.ready for manager in managers) else next(iter(managers), None)
     if pod is not None and pod.status.phase == "Running" and not pod.has_stopped_container:
         cause, fix = _NOT_READY, _ask_manager(pod.name)
         message = f"{message}; manager {pod.name} runs and is not ready"
     elif pod is not None:
-        cause, describe = _NOT_READY, f"kubectl describe pod {_FLAGS} {pod.name}"
-        fix = f"kubectl logs {_FLAGS} {pod.name} --previous; {describe}" if pod.trouble else describe
+        cause, describe = _NOT_READY, f"kubectl describe pod {_FLAG} {pod.name}"
+        fix = f"kubectl logs {_FLAG} {pod.name} --previous; {describe}" if pod.trouble else describe
         message = f"{message}; manager {pod.name} does not run: {pod.trouble or pod.status.phase}"
     return Finding(Level.FAULT, cause, message, fix=fix, since=since)
 
@@ -125,7 +124,7 @@ def _readiness_note(lease: SeenLease | None, now: datetime) -> tuple[str, str, f
 def _ask_manager(pod: str) -> str:
     """How to ask a manager why it is not ready."""
     path = f"/api/v1/namespaces/{keys.MANAGER_NAMESPACE}/pods/{pod}:8081/proxy/readyz?verbose"
-    return f'kubectl get --raw "{path}" names missing rights and caches; kubectl logs {_FLAGS} {pod}'
+    return f'kubectl get --raw "{path}" names missing rights and caches; kubectl logs {_FLAG} {pod}'
 
 
 def idle_manager(case: Case) -> Finding | None:
@@ -137,7 +136,7 @@ def idle_manager(case: Case) -> Finding | None:
     if case.facts.jobs or js.status.restarts or js.status.replicated_jobs_status:
         return None
     holder = (lease.spec.holder_identity or "").partition("_")[0]
-    pod = case.facts.manager
+    pod = case.facts.manager_pod
     message = f"a manager runs ({holder} holds the lease) and has done nothing for {age(waited)}"
     if pod is not None and not pod.ready:
         message = f"{message}; it is not ready: a right is missing, or a cache is not filled"
@@ -151,10 +150,14 @@ END_WRITE_SECONDS = 30.0
 _LOGS = f"kubectl logs -n {keys.MANAGER_NAMESPACE} deployment/jobset-controller-manager says why it does not write it"
 
 
-def all_completed(survey: Survey, jobs: Iterable[Job]) -> str:
+def last_completion_time(survey: Survey, jobs: Iterable[Job]) -> str:
     """When the last Job of a set completed, as RFC 3339; empty if not all Jobs have completed."""
     ends = [_completion_time(job) for job in jobs]
-    return max(ends) if survey.total and not survey.waiting and all(ends) and len(ends) >= survey.total else ""
+    return (
+        max(ends)
+        if survey.job_count and not survey.unsettled_names and all(ends) and len(ends) >= survey.job_count
+        else ""
+    )
 
 
 def _completion_time(job: Job) -> str:
@@ -165,14 +168,14 @@ def _completion_time(job: Job) -> str:
 def unwritten_status(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     """All Jobs have completed, and no manager has written the end of the set into the status."""
     survey, jobs = case.survey, case.facts.jobs or ()
-    since = all_completed(survey, jobs)
+    since = last_completion_time(survey, jobs)
     ago = seconds_since(since, case.facts.now)
     if ago is None or ago < END_WRITE_SECONDS:
         return
     because: tuple[Finding, ...] = ()
     if case.is_manager_missing:
-        because = (missing_manager(case.facts.lease, case.facts.managers, case.facts.now, since),)
-    completed = pluralize(survey.total, "Job", "has completed", "have completed")
+        because = (missing_manager(case.facts.lease, case.facts.manager_pods, case.facts.now, since),)
+    completed = pluralize(survey.job_count, "Job", "has completed", "have completed")
     finding = Finding(
         Level.FAULT,
         "status-not-written",

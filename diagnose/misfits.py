@@ -1,4 +1,7 @@
-"""Why no node takes a pod: nodes lack something or do not declare a feature, or JobSets use the resources. Pure."""
+"""Finds why no node takes a pod.
+
+Nodes lack something, or do not declare a feature, or JobSets use the resources. Pure.
+"""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -27,28 +30,30 @@ def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | Non
         return problem
     if condition is None or nodes is None or not (in_group or MISFIT.search(condition.message)):
         return None
-    in_use = nodes.why_none(pod.spec, recreation_command(case.facts.jobset, "{old}", "{new}"))
-    if in_use is None or in_use.level is Level.FAULT:
-        return in_use
+    finding = nodes.why_unscheduled(pod.spec, recreation_command(case.facts.jobset, "{old}", "{new}"))
+    if finding is None or finding.level is Level.FAULT:
+        return finding
     is_insufficient = "Insufficient" in condition.message
     if not is_insufficient and not in_group:
         return None
     return (
-        case.shortage or _too_many(case, pod, nodes) or (with_holders(case, pod, in_use) if is_insufficient else None)
+        case.shortage
+        or _too_many_pods(case, pod, nodes)
+        or (with_holders(case, pod, finding) if is_insufficient else None)
     )
 
 
-def _too_many(case: Case, pod: SeenPod, nodes: Nodes) -> Finding | None:
+def _too_many_pods(case: Case, pod: SeenPod, nodes: Nodes) -> Finding | None:
     """The finding that the pods of its ReplicatedJob do not all fit on the nodes at once; None if they fit."""
-    children = (child for child in case.survey.unready if child.job.metadata.uid == pod.job_uid)
+    children = (child for child in case.survey.unready_jobs if child.job.metadata.uid == pod.job_uid)
     rjob = next((child.replicated_job for child in children), None)
     if rjob is None:
         return None
     jobs = (job for job in case.facts.jobs or () if job.metadata.labels.get(keys.REPLICATED_JOB_NAME) == rjob)
-    return nodes.too_many(pod.spec, case.survey.pods[rjob], sum(job.status.ready or 0 for job in jobs))
+    return nodes.too_many_pods(pod.spec, case.survey.pods_at_once[rjob], sum(job.status.ready or 0 for job in jobs))
 
 
-_SHOW = (
+_SHOW_FEATURES = (
     "kubectl get nodes -o custom-columns='NODE:.metadata.name,VERSION:.status.nodeInfo.kubeletVersion,"
     "FEATURES:.status.declaredFeatures'"
 )
@@ -60,7 +65,7 @@ def undeclared_feature(case: Case, pod: SeenPod) -> Finding | None:
     if condition is None or not FEATURES.search(condition.message):
         return None
     for feature, field in pod.spec.features.items():
-        if nodes is None or not nodes.declare(feature):
+        if nodes is None or not nodes.has_feature(feature):
             subject = "no node declares" if nodes is not None else "nodes that it may use do not declare"
             message = f"{subject} the feature {feature}, which it needs for {field}"
             fix = _feature_fix(case.facts.jobset, field)
@@ -69,7 +74,10 @@ def undeclared_feature(case: Case, pod: SeenPod) -> Finding | None:
 
 
 def _feature_fix(js: JobSet, field: str) -> str:
-    nodes = f"have an administrator of the cluster add nodes with a newer kubelet ({_SHOW} shows what they declare)"
+    nodes = (
+        "have an administrator of the cluster add nodes with a newer kubelet"
+        f" ({_SHOW_FEATURES} shows what they declare)"
+    )
     if js.restarts_in_place and "RestartAllContainers" in field:
         return f"write failurePolicy.agent.mode: MainContainer in a new JobSet, which needs no such feature; or {nodes}"
     return f"do without {field} in a new JobSet, or {nodes}"
@@ -78,35 +86,35 @@ def _feature_fix(js: JobSet, field: str) -> str:
 _MAX_HOLDERS = 3
 
 
-def with_holders(case: Case, pod: SeenPod, in_use: Finding) -> Finding:
-    """The finding `in_use`, with the JobSets that use most of the resource that the pod lacks, if known."""
+def with_holders(case: Case, pod: SeenPod, finding: Finding) -> Finding:
+    """The finding that nodes are in use, with the JobSets that use most of the resource that the pod lacks."""
     nodes, resource = case.facts.node_offers, lacking_resource(pod)
     if nodes is None or not resource:
-        return in_use
+        return finding
     key = shape_of(pod.spec), resource
-    if key not in case.in_use:
-        case.in_use[key] = _with_holders(case, nodes, pod, resource, in_use)
-    return case.in_use[key]
+    if key not in case.usage_findings:
+        case.usage_findings[key] = _with_holders(case, nodes, pod, resource, finding)
+    return case.usage_findings[key]
 
 
-def _with_holders(case: Case, nodes: Nodes, pod: SeenPod, resource: str, in_use: Finding) -> Finding:
-    takers, own_meta = nodes.takers(pod.spec), case.facts.jobset.metadata
+def _with_holders(case: Case, nodes: Nodes, pod: SeenPod, resource: str, finding: Finding) -> Finding:
+    node_names, own_meta = nodes.fitting_nodes(pod.spec), case.facts.jobset.metadata
     amounts = defaultdict[str, Amount](int)
-    for placed in case.facts.placed or ():
-        if placed.spec.node_name in takers and (amount := placed.spec.requests().get(resource)):
+    for placed in case.facts.placed_pods or ():
+        if placed.spec.node_name in node_names and (amount := placed.spec.requests().get(resource)):
             jobset = placed.metadata.namespace, placed.metadata.labels.jobset
             amounts["this JobSet" if jobset == (own_meta.namespace, own_meta.name) else "/".join(jobset)] += amount
     if not amounts:
-        return in_use
+        return finding
     largest_first = sorted(amounts.items(), key=lambda item: (-item[1], item[0]))
     shares = join_names([f"{name} ({format_number(amount, resource)})" for name, amount in largest_first], _MAX_HOLDERS)
     total = format_number(sum(amounts.values()), resource)
     offered = format_amount(nodes.offered_amount(pod.spec, resource), resource)
-    return replace(in_use, message=f"{in_use.message}; JobSets hold {total} of their {offered}: {shares}")
+    return replace(finding, message=f"{finding.message}; JobSets hold {total} of their {offered}: {shares}")
 
 
 def lacking_resource(pod: SeenPod) -> str:
-    """The requested resource of which too little is free on most nodes, as the scheduler says; empty without one."""
+    """The requested resource that most nodes have too little of, by the scheduler's message; empty without one."""
     condition, needs = pod.scheduling_failure, pod.spec.requests()
     shortages = insufficient(condition.message) if condition is not None else []
     return max(((nodes, "/" in name, name) for nodes, name in shortages if name in needs), default=(0, False, ""))[2]

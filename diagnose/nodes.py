@@ -16,7 +16,7 @@ from kube.model.meta import JSON, Base
 from kube.model.requests import Amount, Amounts, exceeding_resources, sum_requests
 from kube.model.suggest import nearest
 
-_PODS = 110
+_DEFAULT_MAX_PODS = 110
 """The limit of pods on a node that reports no limit. It is the default of the kubelet."""
 
 
@@ -55,49 +55,49 @@ class _Node(NamedTuple):
         """Whether a pod that requests `needs` fits on the node while the node is idle."""
         return all(self.offers.get(name, 0) >= amount for name, amount in needs.items())
 
-    def room(self, needs: Amounts) -> int:
+    def pod_room(self, needs: Amounts) -> int:
         """How many pods that request `needs` fit on the node while the node is idle."""
         by_resource = (self.offers.get(name, 0) // amount for name, amount in needs.items())
-        return int(min([self.offers.get("pods", _PODS), *by_resource]))
+        return int(min([self.offers.get("pods", _DEFAULT_MAX_PODS), *by_resource]))
 
 
 class Lack(NamedTuple):
-    """A sentence about a label that no node has, the beginning of a fix, and the value that was likely meant."""
+    """A sentence about a label that no node has, the beginning of a fix, and the value that the user likely meant."""
 
     message: str = ""
     fix: str = ""
-    value: str = ""
+    meant: str = ""
 
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def _remember(
-    question: Callable[Concatenate["Nodes", SeenSpec, _P], _R],
+def _cached(
+    method: Callable[Concatenate["Nodes", SeenSpec, _P], _R],
 ) -> Callable[Concatenate["Nodes", SeenSpec, _P], _R]:
-    """Decorator that caches the answer of a method of `Nodes` for all pods of the same shape."""
+    """Decorator that caches the results of a method of `Nodes` for all pods of the same shape."""
 
-    @wraps(question)
-    def answer(nodes: "Nodes", spec: SeenSpec, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        key = question, shape_of(spec), args
-        if key not in nodes.memory:
-            nodes.memory[key] = question(nodes, spec, *args, **kwargs)
-        remembered: _R = nodes.memory[key]
-        return remembered
+    @wraps(method)
+    def cached_method(nodes: "Nodes", spec: SeenSpec, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        key = method, shape_of(spec), args
+        if key not in nodes.cache:
+            nodes.cache[key] = method(nodes, spec, *args, **kwargs)
+        result: _R = nodes.cache[key]
+        return result
 
-    return answer
+    return cached_method
 
 
 class Nodes:
-    """All nodes of a cluster. `memory`: a cache of answers."""
+    """All nodes of a cluster. `cache`: results of its methods."""
 
-    def __init__(self, nodes: Iterable[SeenNode] = (), labels: frozenset[str] | None = None) -> None:
-        """`labels`: keys of the labels to keep; None keeps all labels."""
-        self.memory: dict[tuple[object, ...], Any] = {}
+    def __init__(self, nodes: Iterable[SeenNode] = (), label_keys: frozenset[str] | None = None) -> None:
+        """`label_keys`: keys of the labels to keep; None keeps all labels."""
+        self.cache: dict[tuple[object, ...], Any] = {}
         self._nodes: list[_Node] = []
-        self._keep = labels
-        self._label_keys: dict[str, None] = {}
+        self._kept_keys = label_keys
+        self._all_keys: dict[str, None] = {}
         self._features: set[str] = set()
         for node in nodes:
             self.add(node)
@@ -106,60 +106,60 @@ class Nodes:
         return len(self._nodes)
 
     def add(self, node: SeenNode) -> None:
-        labels, keep = node.metadata.labels, self._keep
-        self._label_keys |= dict.fromkeys(labels)
+        labels, kept_keys = node.metadata.labels, self._kept_keys
+        self._all_keys |= dict.fromkeys(labels)
         self._features.update(node.status.declared_features)
-        labels = labels if keep is None else {key: value for key, value in labels.items() if key in keep}
+        labels = labels if kept_keys is None else {key: value for key, value in labels.items() if key in kept_keys}
         self._nodes.append(_Node(node.metadata.name, labels, node.spec.taints, offers_of(node.status.allocatable)))
 
     def labels(self, keys: Container[str]) -> Mapping[str, Mapping[str, str]]:
         """The labels with these keys of every node, by the name of the node."""
         return {node.name: {key: value for key, value in node.labels.items() if key in keys} for node in self._nodes}
 
-    def declare(self, feature: str) -> bool:
+    def has_feature(self, feature: str) -> bool:
         """Whether a node declares this feature of Kubernetes."""
         return feature in self._features
 
     def missing_label(self, key: str) -> Lack | None:
-        """The lack of a label that no node has, whatever its value; None if a node has it, or without nodes."""
+        """The lack of a label if no node has it with any value; None if a node has it, or without nodes."""
         return self._missing_value(key, ()) if self._nodes else None
 
     def has_domains(self, keys: Sequence[str]) -> bool:
         """Whether a node has labels with all of these keys."""
         return any(node.labels.keys() >= set(keys) for node in self._nodes)
 
-    @_remember
-    def largest(self, spec: SeenSpec, keys: tuple[str, ...]) -> int:
+    @_cached
+    def largest_domain_room(self, spec: SeenSpec, keys: tuple[str, ...]) -> int:
         """How many pods of this spec the largest domain takes while it is idle and all of its nodes work.
 
         A domain is all nodes that have the same values of the labels with these keys.
         """
-        needs, room = spec.requests(), Counter[tuple[str, ...]]()
+        needs, room_by_domain = spec.requests(), Counter[tuple[str, ...]]()
         for node in self._nodes:
-            if node.labels.keys() >= set(keys) and _is_chosen(spec, node) and not _keeps_out(spec, node):
-                room[tuple(node.labels[key] for key in keys)] += node.room(needs)
-        return max(room.values(), default=0)
+            if node.labels.keys() >= set(keys) and _is_chosen(spec, node) and not _has_permanent_taint(spec, node):
+                room_by_domain[tuple(node.labels[key] for key in keys)] += node.pod_room(needs)
+        return max(room_by_domain.values(), default=0)
 
-    def largest_amount(self, resource: str, keys: Sequence[str]) -> Amount:
-        """The largest amount of a resource that a domain has. A domain is the same as in `largest`."""
+    def largest_domain_amount(self, resource: str, keys: Sequence[str]) -> Amount:
+        """The largest amount of a resource that a domain has. A domain is the same as in `largest_domain_room`."""
         key = resource, tuple(keys)
-        if key not in self.memory:
+        if key not in self.cache:
             offered = defaultdict[tuple[str, ...], Amount](int)
             for node in self._nodes:
                 if node.labels.keys() >= set(keys):
                     offered[tuple(node.labels[key] for key in keys)] += node.offers.get(resource, 0)
-            self.memory[key] = max(offered.values(), default=0)
-        amount: Amount = self.memory[key]
+            self.cache[key] = max(offered.values(), default=0)
+        amount: Amount = self.cache[key]
         return amount
 
-    @_remember
-    def too_many(self, spec: SeenSpec, wanted: int, running: int) -> Finding | None:
+    @_cached
+    def too_many_pods(self, spec: SeenSpec, wanted: int, running: int) -> Finding | None:
         """The finding that `wanted` pods of this spec, of which `running` run, do not fit on the nodes at once.
 
-        None if they fit. They may not fit although the nodes together have enough, if each node has too little left.
+        None if the pods fit. If each node has too little left, pods do not fit although all nodes together have enough.
         """
         needs = spec.requests()
-        capacities = [room for node in self._nodes if _may_use(spec, node) and (room := node.room(needs))]
+        capacities = [room for node in self._nodes if _may_use(spec, node) and (room := node.pod_room(needs))]
         if sum(capacities) >= wanted:
             return None
         by_node = f" ({capacities[0]} per node)" if len(set(capacities)) == 1 else ""
@@ -172,19 +172,19 @@ class Nodes:
         fix += "; as it is, the others run when some of its pods have ended"
         return Finding(Level.FAULT, "too-many-at-once", message, fix=fix)
 
-    @_remember
-    def takers(self, spec: SeenSpec) -> frozenset[str]:
+    @_cached
+    def fitting_nodes(self, spec: SeenSpec) -> frozenset[str]:
         """The names of the nodes that take a pod of this spec while they are idle."""
         needs = spec.requests()
         return frozenset(node.name for node in self._nodes if _may_use(spec, node) and node.takes(needs))
 
     def offered_amount(self, spec: SeenSpec, resource: str) -> Amount:
-        """How much of a resource the nodes of `takers` have together."""
-        takers = self.takers(spec)
-        return sum(node.offers.get(resource, 0) for node in self._nodes if node.name in takers)
+        """How much of a resource the nodes of `fitting_nodes` have together."""
+        names = self.fitting_nodes(spec)
+        return sum(node.offers.get(resource, 0) for node in self._nodes if node.name in names)
 
     def blocking_taints(self, spec: SeenSpec) -> dict[str, Taint]:
-        """The first taint by node, of the nodes that would take a pod of this spec while idle if they had no taints."""
+        """For each node that has room for a pod of this spec while idle, but has taints: the first taint, by node."""
         needs = spec.requests()
         return {
             node.name: taint
@@ -192,34 +192,37 @@ class Nodes:
             if _is_chosen(spec, node) and node.takes(needs) and (taint := blocking_taint(spec, node.taints)) is not None
         }
 
-    def too_little(self, needs: Amounts) -> Finding | None:
-        """A finding about a resource of which all nodes together have less than the pods of a set need together."""
+    def shortage(self, needs: Amounts) -> Finding | None:
+        """The finding about a resource of which all nodes have less than `needs`, which all pods of a set request."""
         offered = sum_requests((node.offers, 1) for node in self._nodes)
         for name in exceeding_resources(needs, offered)[:1]:
             need = f"the pods of its JobSet need {format_amount(needs[name], name)} in all"
             message = f"{need}, the nodes offer {format_number(offered[name], name)}: they never run all at once"
-            fix = f"add nodes, or run fewer pods: lower replicas or parallelism in a new JobSet; {_offers(name)}"
+            fix = (
+                f"add nodes, or run fewer pods: lower replicas or parallelism in a new JobSet; {_offers_command(name)}"
+            )
             return Finding(Level.FAULT, "too-large-in-all", message, fix=fix)
         return None
 
-    @_remember
-    def why_none(self, spec: SeenSpec, recreate: str) -> Finding | None:
-        """The finding about why no node takes a pod of this spec, even an idle node (FAULT); None without nodes.
+    @_cached
+    def why_unscheduled(self, spec: SeenSpec, recreate: str) -> Finding | None:
+        """The finding about why no node takes a pod of this spec; None without nodes.
 
-        If idle nodes would take the pod, the finding says how many (WAITS). The message is a sentence about the pod.
+        If the pod does not fit on any idle node, the level is FAULT. If it fits on idle nodes, the level is WAITS, and
+        the message says on how many. The message is a sentence about the pod.
         `recreate` is a command that creates the set again with `{old}` replaced by `{new}`.
         """
         needs = spec.requests()
         if not self._nodes:
             return None
-        if missing := self._not_offered(needs, recreate):
-            return missing
+        if finding := self._resource_finding(needs, recreate):
+            return finding
         chosen = [node for node in self._nodes if _is_chosen(spec, node)]
         if not chosen:
-            return self._no_label(spec, recreate)
+            return self._label_finding(spec, recreate)
         fitting = [node for node in chosen if node.takes(needs)]
         if not fitting:
-            return self._too_large(needs, chosen)
+            return self._size_finding(needs, chosen)
         usable = sum(_may_use(spec, node) for node in fitting)
         taints_by_node = self.blocking_taints(spec)
         return self._usage_finding(usable, taints_by_node) if usable else _taint_finding(taints_by_node)
@@ -227,12 +230,12 @@ class Nodes:
     def _usage_finding(self, nodes_in_use: int, taints_by_node: Mapping[str, Taint]) -> Finding:
         message = f"{nodes_in_use} of {pluralize(len(self._nodes), 'node')} could take it, and too little is free there"
         message += tainted_nodes_text(taints_by_node)
-        passing = {name: taint for name, taint in taints_by_node.items() if taint.is_temporary}
-        fix = f"{taint_remedy(passing)}; or " if passing else ""
+        temporary_taints = {name: taint for name, taint in taints_by_node.items() if taint.is_temporary}
+        fix = f"{taint_remedy(temporary_taints)}; or " if temporary_taints else ""
         fix += "wait for other pods to end, or add nodes; kubectl describe nodes shows what is allocated on each"
         return Finding(Level.WAITS, "in-use", message, fix=fix)
 
-    def _not_offered(self, needs: Amounts, recreate: str) -> Finding | None:
+    def _resource_finding(self, needs: Amounts, recreate: str) -> Finding | None:
         """The finding about a requested resource that no node has; None without one."""
         offered = dict.fromkeys(name for node in self._nodes for name in node.offers)
         missing = next((name for name in needs if name not in offered), None)
@@ -243,12 +246,12 @@ class Nodes:
         fix = (
             recreate.format(old=f"{missing}:", new=f"{meant}:")
             if meant
-            else f"does the device plugin for {missing} run? {_offers(missing)}"
+            else f"does the device plugin for {missing} run? {_offers_command(missing)}"
         )
         message = f"no node offers {missing}; nodes offer {join_names(resource_names)}"
         return Finding(Level.FAULT, "no-such-resource", message, fix=fix)
 
-    def _no_label(self, spec: SeenSpec, recreate: str) -> Finding:
+    def _label_finding(self, spec: SeenSpec, recreate: str) -> Finding:
         """The finding that no node matches the node selector and the required node affinity."""
         show = "kubectl get nodes --show-labels shows the labels of the nodes; an autoscaler may add such nodes, too"
         for key, value in sorted(spec.node_selector.items()):
@@ -256,8 +259,8 @@ class Nodes:
             if missing_label is None:
                 continue
             fix = f"{missing_label.fix or _OTHER_LABEL}or kubectl label node NODE {wanted}; {show}"
-            if missing_label.value:
-                fix = f"{recreate.format(old=f'{key}: {value}$', new=f'{key}: {missing_label.value}')}; {fix}"
+            if missing_label.meant:
+                fix = f"{recreate.format(old=f'{key}: {value}$', new=f'{key}: {missing_label.meant}')}; {fix}"
             message = f"no node has the label {wanted} of its nodeSelector; {missing_label.message}"
             return Finding(Level.FAULT, "no-such-label", message, fix=fix)
         selector = ",".join(f"{key}={value}" for key, value in sorted(spec.node_selector.items()))
@@ -278,7 +281,7 @@ class Nodes:
         values = sorted({node.labels[key] for node in self._nodes if key in node.labels})
         if not values:
             # Keys are similar only if the parts behind their prefixes are similar, too.
-            meant = nearest(key, self._label_keys)
+            meant = nearest(key, self._all_keys)
             meant = meant if nearest(key.rpartition("/")[2], [meant.rpartition("/")[2]]) else ""
             message = f"no node has a label {key} at all" + (f": did you mean {meant}?" if meant else "")
             return Lack(message, f"write {meant} for {key} in a new JobSet, " if meant else "")
@@ -289,8 +292,8 @@ class Nodes:
         has = f"nodes have {join_names([f'{key}={value}' for value in values])}"
         return Lack(has, f"choose a value of {key} that nodes have ({join_names(values)}) in a new JobSet, ", meant)
 
-    def _too_large(self, needs: Amounts, chosen: Sequence[_Node]) -> Finding:
-        """The finding that no chosen node has as much as the pod requests: of one resource, or of all together."""
+    def _size_finding(self, needs: Amounts, chosen: Sequence[_Node]) -> Finding:
+        """The finding that no chosen node has as much as the pod requests, of one resource or of all resources."""
         is_narrowed = len(chosen) < len(self._nodes)
         location = f" of the {pluralize(len(chosen), 'node')} that its labels choose" if is_narrowed else " node"
         for name, amount in needs.items():
@@ -298,7 +301,7 @@ class Nodes:
             if largest < amount:
                 has = f"has {format_number(largest, name)} ({node})" if largest else "has none"
                 message = f"it needs {format_amount(amount, name)}, the largest{location} {has}"
-                fix = f"request less in a new JobSet, or add larger nodes; {_offers(name)}"
+                fix = f"request less in a new JobSet, or add larger nodes; {_offers_command(name)}"
                 return Finding(Level.FAULT, "too-large", message, fix=fix)
         amounts = " and ".join(format_amount(amount, name) for name, amount in needs.items())
         message = f"it needs {amounts}, {'none' if is_narrowed else 'no'}{location} has all of that"
@@ -323,8 +326,8 @@ def _may_use(spec: SeenSpec, node: _Node) -> bool:
     return _is_chosen(spec, node) and blocking_taint(spec, node.taints) is None
 
 
-def _keeps_out(spec: SeenSpec, node: _Node) -> bool:
-    """Whether a taint keeps the pod out, other than taints that are about the state of the node."""
+def _has_permanent_taint(spec: SeenSpec, node: _Node) -> bool:
+    """Whether the node has a taint that the pod does not tolerate, and that is not about the state of the node."""
     return blocking_taint(spec, (taint for taint in node.taints if not taint.is_temporary)) is not None
 
 
@@ -335,7 +338,7 @@ def _taint_finding(taints_by_node: Mapping[str, Taint]) -> Finding:
     return Finding(Level.FAULT, "tainted", message, fix=taint_remedy(taints_by_node))
 
 
-def _offers(resource: str) -> str:
+def _offers_command(resource: str) -> str:
     column = resource.replace(".", "\\.")
     return (
         f"kubectl get nodes -o custom-columns='NODE:.metadata.name,OFFERS:.status.allocatable.{column}' shows what each"

@@ -86,7 +86,7 @@ def leader_without_domain(case: Case, unexplained: frozenset[str]) -> Iterator[K
 
 def _fault_of_node(case: Case, topology: str, leader: SeenPod) -> str:
     """Why the leader's node has no domain; empty if the node has a domain, or if this is not known."""
-    node, nodes = leader.spec.node_name, case.facts.nodes
+    node, nodes = leader.spec.node_name, case.facts.node_labels
     if not node or nodes is None or topology in nodes.get(node, {}):
         return ""
     if node not in nodes:
@@ -269,7 +269,7 @@ def _exclusive_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[tuple[C
 
 
 def _gated_followers(case: Case, child: Child) -> int:
-    return case.facts.gated.get(child.job.metadata.uid, 0)
+    return case.facts.gated_followers.get(child.job.metadata.uid, 0)
 
 
 def _scheduler_message(condition: PodCondition) -> str:

@@ -84,7 +84,7 @@ class Explanation:
     - `headline`: follows the state in the first line; may be empty.
     - `root`: the finding about the whole set. Its level is the worst level below it. Its `since` is the earliest of
       the findings that are more than a note.
-    - `unseen`: sentences about facts that could not be read.
+    - `unread_notes`: sentences about facts that could not be read.
     - `new_jobset`: commands that create the set again with a change; empty if no fix needs a new set.
     """
 
@@ -93,7 +93,7 @@ class Explanation:
     state: State
     headline: str
     root: Finding
-    unseen: tuple[str, ...]
+    unread_notes: tuple[str, ...]
     new_jobset: str
 
 
@@ -121,12 +121,12 @@ def explain(facts: Facts) -> Explanation:
         ),
     )
     recreation = recreation_commands(facts.jobset) if any(IN_A_NEW in finding.fix for finding in findings) else ""
-    return Explanation(meta.namespace, meta.name, state, headline, root, facts.unseen, recreation)
+    return Explanation(meta.namespace, meta.name, state, headline, root, facts.unread_notes, recreation)
 
 
 def _answers(case: Case) -> Iterator[Answer]:
     """The answers of the causes in their order, up to the first answer with `ends`."""
-    unexplained = frozenset(case.survey.waiting)
+    unexplained = frozenset(case.survey.unsettled_names)
     for cause in CAUSES:
         explained = frozenset[str]()
         for answer in cause(case, unexplained):
@@ -140,4 +140,4 @@ def _answers(case: Case) -> Iterator[Answer]:
 def _counts(case: Case) -> str:
     survey = case.survey
     is_known = case.facts.jobs is not None
-    return f"{survey.settled} of {pluralize(survey.total, 'Job')} ready or done" if is_known else ""
+    return f"{survey.settled_count} of {pluralize(survey.job_count, 'Job')} ready or done" if is_known else ""

@@ -27,12 +27,12 @@ _MAX_ATTEMPTS = 3
 
 
 def attempt_words(failed: FailedAttempt) -> str:
-    """A sentence on how an attempt ended: Job, container, pod, node and exit code, and the message."""
-    location, reason = _location_of(failed), failed.message or failed.reason
+    """A sentence on how an attempt ended, with Job, container, pod, node, exit code and the message."""
+    location, reason = _failure_location(failed), failed.message or failed.reason
     return f"{location}: {reason}" if location else reason
 
 
-def _location_of(failed: FailedAttempt) -> str:
+def _failure_location(failed: FailedAttempt) -> str:
     pod = f", {_describe_pod(failed)}" if failed.pod else ""
     return f"Job {failed.failed_job}{pod}" if failed.failed_job else ""
 
@@ -81,7 +81,7 @@ def deadline_fix(js: JobSet, failed: FailedAttempt) -> str:
 
 def late_agents(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     """All pods are ready, and workers wait for agents that have not reported the attempt."""
-    if pods := case.facts.late_agents:
+    if pods := case.facts.late_agent_pods:
         meta, names = case.facts.jobset.metadata, [pod.metadata.name for pod in pods]
         message = (
             f"{pluralize(len(pods), 'pod', 'has', 'have')} not reported the attempt in place ({join_names(names)}):"
@@ -96,7 +96,7 @@ def late_agents(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
 
 def restarting(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """Jobs of an earlier attempt have to be deleted before Jobs of this attempt are created."""
-    js, previous = case.facts.jobset, case.survey.previous
+    js, previous = case.facts.jobset, case.survey.previous_jobs
     if previous:
         policy, names = js.spec.failure_policy, [child.name for child in previous]
         limit = f" of at most {policy.max_restarts}" if policy is not None else ""
@@ -111,11 +111,11 @@ def restarting(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
         )
         fix = WAIT_FOR_PODS if deleting else "the manager deletes them"
         finding = Finding(Level.WAITS, "restarting", message, fix=fix)
-        yield _restart_waits(case, unexplained, finding, names, "has to go first")
+        yield _restart_answer(case, unexplained, finding, names, "has to go first")
 
 
 def old_pods(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
-    """Pods of an earlier attempt have outlived their Jobs: a Job is created again when its leftover pods are gone."""
+    """Pods of an earlier attempt have outlived their Jobs. A Job is created again when its leftover pods are gone."""
     if leftover_pods := case.facts.leftover_pods:
         names = sorted(name for pods in leftover_pods.values() for name in pods)
         message = (
@@ -123,43 +123,43 @@ def old_pods(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
             f" ({join_names(names)}), and {pluralize(len(leftover_pods), 'Job')} cannot be created again yet"
         )
         finding = Finding(Level.WAITS, "old-pods", message, fix=WAIT_FOR_PODS)
-        yield _restart_waits(case, unexplained, finding, leftover_pods, "waits for its own")
+        yield _restart_answer(case, unexplained, finding, leftover_pods, "waits for its own")
 
 
-def _restart_waits(
-    case: Case, unexplained: frozenset[str], finding: Finding, jobs: Iterable[str], wait_of_each: str
+def _restart_answer(
+    case: Case, unexplained: frozenset[str], finding: Finding, job_names: Iterable[str], wait_of_each: str
 ) -> Answer:
     """The answer with a finding about a restart, and why the restart is delayed.
 
-    `jobs`: names of the Jobs that cannot be created yet, and `wait_of_each` what each of them waits for. With
-    BlockingRecreate all missing Jobs wait instead, for all Jobs of the earlier attempt.
+    - `job_names`: the Jobs that cannot be created yet. With BlockingRecreate, all missing Jobs wait instead.
+    - `wait_of_each`: the predicate that says what each of these Jobs waits for.
     """
     policy, last = case.facts.jobset.spec.failure_policy, case.facts.jobset.status.last_restart
     wait = f"each {wait_of_each}"
     if policy is not None and policy.restart_strategy == "BlockingRecreate":
-        jobs = [position.name for position in case.survey.missing]
+        job_names = [position.name for position in case.survey.missing_jobs]
         wait = "none is created before all of those are gone (BlockingRecreate)"
     delays, since = deletion_delays(case), last.start_time if last else ""
     message, fix = f"{finding.message}; {wait}", "" if delays else finding.fix
     finding = replace(finding, message=message, because=delays, fix=fix, since=since)
-    return Answer(finding, unexplained.intersection(jobs), state=State.RESTARTING)
+    return Answer(finding, unexplained.intersection(job_names), state=State.RESTARTING)
 
 
 def keeps_failing(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
-    """Attempts have failed within the last hour: how many restarts are left, and how the last attempt ended.
+    """Attempts have failed within the last hour. The finding says how many restarts are left, and how the last ended.
 
-    A set with two such attempts or more keeps failing, whatever the state of its Jobs. One attempt is a note.
+    A set with two recent failed attempts or more keeps failing, whatever the state of its Jobs. One attempt is a note.
     """
     recent = failed_lately(case.facts.jobset, case.facts.now)
     if not recent or not case.facts.jobset.status.restarts:
         return
     last = recent[-1]
-    outside = _end_from_outside(case, last)
-    fix = disruption_fix(case.facts.jobset, last.failed_job) if outside else ""
-    location = "; ".join(filter(None, [_location_of(last) or last.message or last.reason, outside]))
-    message = f"{_restarts(case, last)}; attempt {last.attempt}: {location}"
-    slow = deadline_fix(case.facts.jobset, last)
-    fix = f"{slow} {IN_A_NEW}" if slow else fix
+    disruption = _disruption_clause(case, last)
+    fix = disruption_fix(case.facts.jobset, last.failed_job) if disruption else ""
+    failure = "; ".join(filter(None, [_failure_location(last) or last.message or last.reason, disruption]))
+    message = f"{_restart_text(case, last)}; attempt {last.attempt}: {failure}"
+    job_deadline_fix = deadline_fix(case.facts.jobset, last)
+    fix = f"{job_deadline_fix} {IN_A_NEW}" if job_deadline_fix else fix
     if not states.keeps_failing(case.facts.jobset, case.facts.now):
         yield Answer(Finding(Level.NOTE, "restarted", message, fix=fix, since=last.time))
         return
@@ -168,26 +168,25 @@ def keeps_failing(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
         "keeps-failing",
         f"{pluralize(len(recent), 'attempt')} failed within the last hour, last: {last.message or last.reason}",
         because=tuple(attempt_finding(case.facts.jobset, failed) for failed in reversed(recent[-_MAX_ATTEMPTS:])),
-        fix="; ".join(filter(None, [_logs(case, last), fix, _endless(case.facts.jobset, last)])),
+        fix="; ".join(filter(None, [_log_fix(case, last), fix, _endless_rule_fix(case.facts.jobset, last)])),
         since=recent[0].time,
     )
-
     yield Answer(finding, state=State.KEEPS_FAILING, headline=message)
 
 
-def _end_from_outside(case: Case, failed: FailedAttempt) -> str:
+def _disruption_clause(case: Case, failed: FailedAttempt) -> str:
     """A clause on how the pod that failed the Job was preempted, evicted or deleted; empty if this is not known."""
     names = (failed.pod,) if failed.pod else ()
     events = (event for event in case.disruptions if event.regarding.name.startswith(names or f"{failed.failed_job}-"))
-    ended = next((event for event in events if failed.failed_job), None)
+    event = next((event for event in events if failed.failed_job), None)
     return (
         disruption_in_history(case.facts.jobset, failed)
-        if ended is None
-        else f"pod {ended.regarding.name} was {end_words(ended)}"
+        if event is None
+        else f"pod {event.regarding.name} was {end_words(event)}"
     )
 
 
-def _restarts(case: Case, last: FailedAttempt) -> str:
+def _restart_text(case: Case, last: FailedAttempt) -> str:
     """How often the set restarted, as in `restarted 3 times, 17 of 20 restarts left`.
 
     If a rule that does not count restarts has restarted the set last, the text names the rule and its own limit.
@@ -197,16 +196,16 @@ def _restarts(case: Case, last: FailedAttempt) -> str:
     limit = policy.max_restarts if policy is not None else 0
     times = "once" if js.status.restarts == 1 else f"{js.status.restarts} times"
     restarts_left = f"{max(limit - used, 0)} of {pluralize(limit, 'restart')} left"
-    uncounted = _uncounted_rule(js, last)
-    if uncounted is None:
+    rule_and_action = _uncounted_rule(js, last)
+    if rule_and_action is None:
         return f"restarted {times}, {restarts_left}"
-    rule, action = uncounted
+    rule, action = rule_and_action
     used_by_rule = next((entry.restarts for entry in js.status.failure_policy_restarts if entry.name == rule.name), 0)
     rule_limit = rule.max_restarts
-    left_of_rule = (
+    limit_text = (
         "without a limit" if rule_limit is None else f"{max(rule_limit - used_by_rule, 0)} of {rule_limit} left"
     )
-    by_rule = f"by rule {rule.name} ({action}, {left_of_rule})"
+    by_rule = f"by rule {rule.name} ({action}, {limit_text})"
     text = f"restarted {times}, {js.status.restarts - used} not counted towards maxRestarts {by_rule}"
     return text + (f", {restarts_left}" if used else "")
 
@@ -226,60 +225,60 @@ def _uncounted_rule(js: JobSet, failed: FailedAttempt) -> tuple[FailurePolicyRul
     return None if action.counted else (rule, action.name)
 
 
-def _endless(js: JobSet, failed: FailedAttempt) -> str:
+def _endless_rule_fix(js: JobSet, failed: FailedAttempt) -> str:
     """The fix for restarts by a rule without a limit; empty if the rule has a limit or counts restarts."""
-    uncounted = _uncounted_rule(js, failed)
-    if uncounted is None or uncounted[0].max_restarts is not None:
+    rule, _ = _uncounted_rule(js, failed) or (None, "")
+    if rule is None or rule.max_restarts is not None:
         return ""
-    return f"restarts by rule {uncounted[0].name} never end: give it a maxRestarts, or let it match less, {IN_A_NEW}"
+    return f"restarts by rule {rule.name} never end: give it a maxRestarts, or let it match less, {IN_A_NEW}"
 
 
-def _logs(case: Case, last: FailedAttempt) -> str:
+def _log_fix(case: Case, last: FailedAttempt) -> str:
     """The meaning of the exit code, its fix, and the command for logs of the present attempt."""
     meta, code = case.facts.jobset.metadata, last.exit_code
     meaning = why_it_failed(last) or meaning_of(code, is_from_kubelet=bool(last.node))
     job = f" --job {last.failed_job}" if last.failed_job else ""
-    look = f"jobset logs {meta.name} -n {meta.namespace}{job} shows what the present attempt writes"
+    logs = f"jobset logs {meta.name} -n {meta.namespace}{job} shows what the present attempt writes"
     remedy = known_remedy(why_it_failed(last), meta.namespace, last.pod, last.node)
-    return "; ".join(filter(None, [f"exit code {code}: {meaning}" if meaning and code else "", remedy, look]))
+    return "; ".join(filter(None, [f"exit code {code}: {meaning}" if meaning and code else "", remedy, logs]))
 
 
 def escalations(case: Case, _unexplained: frozenset[str]) -> list[Answer]:
-    """Notes on failure-policy rules with several actions: the action that each rule takes now, and the next action."""
+    """Notes on failure-policy rules with several actions, with the current and the next action of each rule."""
     policy = case.facts.jobset.spec.failure_policy
     steps = {step.name: step for step in case.facts.jobset.status.failure_policy_steps}
     return [
-        Answer(Finding(Level.NOTE, "escalation", _step(rule, steps[rule.name])))
+        Answer(Finding(Level.NOTE, "escalation", _step_text(rule, steps[rule.name])))
         for rule in (policy.rules if policy is not None else ())
         if rule.then and rule.name in steps
     ]
 
 
-def _step(rule: FailurePolicyRule, at: RuleStep) -> str:
+def _step_text(rule: FailurePolicyRule, rule_step: RuleStep) -> str:
     """The current action of a rule with several actions, and when its next action comes."""
-    step = min(max(at.step, 1), len(rule.then) + 1)
+    step = min(max(rule_step.step, 1), len(rule.then) + 1)
     message = f"failure policy rule {rule.name} takes {escalation.describe_step(rule, step)}"
     if step > len(rule.then):
         return message
-    following = rule.then[step - 1]
-    window = "" if following.within_seconds is None else f" within {following.within_seconds} s"
-    restarts = at.restarts if following.within_seconds is None else len(at.times)
-    return f"{message}; {following.action} comes after {following.after_restarts} restarts{window}, {restarts} so far"
+    next_step = rule.then[step - 1]
+    window = "" if next_step.within_seconds is None else f" within {next_step.within_seconds} s"
+    restarts = rule_step.restarts if next_step.within_seconds is None else len(rule_step.times)
+    return f"{message}; {next_step.action} comes after {next_step.after_restarts} restarts{window}, {restarts} so far"
 
 
 def jobs_keep_failing(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     """Jobs that a rule with the action RestartJob has restarted more than once, the last time within the last hour."""
     js, now = case.facts.jobset, case.facts.now
-    created = {job.metadata.name: job.metadata.creation_timestamp or "" for job in case.facts.jobs or ()}
-    restarts = states.looping_jobs(js, created, now)
+    creation_times = {job.metadata.name: job.metadata.creation_timestamp or "" for job in case.facts.jobs or ()}
+    restarts = states.looping_jobs(js, creation_times, now)
     if not restarts:
         return
-    ordered = sorted(restarts, key=lambda name: (-restarts[name], name))
-    names = join_names([f"{name} {restarts[name]} times" for name in ordered])
+    most_first = sorted(restarts, key=lambda name: (-restarts[name], name))
+    names = join_names([f"{name} {restarts[name]} times" for name in most_first])
     message = f"{pluralize(len(restarts), 'Job', 'was', 'were')} restarted more than once: {names}"
     meta = js.metadata
-    fix = f"jobset logs {meta.name} -n {meta.namespace} --job {ordered[0]} shows what it writes"
-    finding = Finding(Level.FAULT, "job-keeps-failing", message, fix=fix, since=created[ordered[0]])
+    fix = f"jobset logs {meta.name} -n {meta.namespace} --job {most_first[0]} shows what it writes"
+    finding = Finding(Level.FAULT, "job-keeps-failing", message, fix=fix, since=creation_times[most_first[0]])
     yield Answer(finding, state=State.KEEPS_FAILING, headline=message)
 
 
@@ -292,15 +291,15 @@ def last_recovery(case: Case) -> Iterator[Answer]:
     if recovery is None or not entries:
         return
     entry = entries[-1]
-    took = entry.ready_after_seconds
-    so_far = f"{took} s from the failure until all Jobs were ready" if took is not None else "it is not over"
-    because = tuple(Finding(Level.FINE, "recovery-phase", message) for message in _time_line(case, entry))
-    message = f"last recovery, of attempt {entry.attempt}: {so_far}; {_share(case, recovery)}"
+    seconds = entry.ready_after_seconds
+    duration = f"{seconds} s from the failure until all Jobs were ready" if seconds is not None else "it is not over"
+    because = tuple(Finding(Level.FINE, "recovery-phase", message) for message in _phase_lines(case, entry))
+    message = f"last recovery, of attempt {entry.attempt}: {duration}; {_goodput_text(case, recovery)}"
     yield Answer(Finding(Level.FINE, "recovery", message, because=because))
 
 
-def _time_line(case: Case, entry: AttemptTimes) -> Iterator[str]:
-    """One line for each phase that the recovery has reached: when, how long after the failure, and what happened."""
+def _phase_lines(case: Case, entry: AttemptTimes) -> Iterator[str]:
+    """For each phase that the recovery has reached: its time, its seconds after the failure, and what happened."""
     history = case.facts.jobset.status.attempt_history
     failed = next((attempt_words(attempt) for attempt in reversed(history) if attempt.attempt == entry.attempt - 1), "")
     phases = (
@@ -312,18 +311,18 @@ def _time_line(case: Case, entry: AttemptTimes) -> Iterator[str]:
     )
     for seconds, message in phases:
         if seconds is not None:
-            yield f"{_clock(entry.since, seconds)}+{seconds} s: {message}"
+            yield f"{_time_after(entry.since, seconds)}+{seconds} s: {message}"
 
 
-def _clock(since: str, seconds: int) -> str:
+def _time_after(since: str, seconds: int) -> str:
     try:
         return f"{(datetime.fromisoformat(since) + timedelta(seconds=seconds)).astimezone(UTC):%H:%M:%SZ} "
     except (ValueError, OverflowError):
         return ""
 
 
-def _share(case: Case, recovery: Recovery) -> str:
-    """The share of time for which the set has run until now: the counts of the status and the time since its change."""
+def _goodput_text(case: Case, recovery: Recovery) -> str:
+    """The share of time for which the set has run until now, by the counts of the status and the time since then."""
     unrecorded = max(int(seconds_since(recovery.since, case.facts.now) or 0), 0)
     running = recovery.running_seconds + (unrecorded if recovery.running else 0)
     lost = recovery.lost_seconds + (0 if recovery.running else unrecorded)

@@ -22,64 +22,65 @@ from controllers.planning.stages import Stages, Unmet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The Jobs of the current attempt. Tuples are sorted by global index. A default `Survey` means: not known.
+    """The Jobs of the current attempt. Tuples are sorted by global index. If the Jobs are unknown, all is empty.
 
-    - `total`: the number of Jobs in the spec. `settled`: the number of Jobs that are ready or completed.
-    - `missing`: Jobs that neither exist nor have completed.
-    - `halted`: Jobs that are suspended although the set is not.
-    - `unready`: Jobs that run and are not ready.
-    - `failed`: failed Jobs. `previous`: Jobs of an earlier attempt that still exist.
-    - `queued`: the number of Jobs that the Job controller has not started yet.
-    - `unmet`: what a ReplicatedJob that may not start yet waits for, by its name.
-    - `stages`: the same in words, such as `driver to be ready (0 of 1)`.
-    - `stage`: the running stage of `spec.executionPolicy`, such as `1 of 3`; else empty.
-    - `pods`: the number of pods that should run at once now, by ReplicatedJob, but for ReplicatedJobs in `unmet`.
+    - `job_count`: the number of Jobs in the spec. `settled_count`: the number of Jobs that are ready or completed.
+    - `missing_jobs`: Jobs that neither exist nor have completed.
+    - `halted_jobs`: Jobs that are suspended although the set is not.
+    - `unready_jobs`: Jobs that run and are not ready.
+    - `failed_jobs`: failed Jobs. `previous_jobs`: Jobs of an earlier attempt that still exist.
+    - `queued_count`: the number of Jobs that the Job controller has not started yet.
+    - `unmet_conditions`: what a ReplicatedJob that may not start yet waits for, by its name.
+    - `unmet_texts`: the unmet conditions in words, such as `driver to be ready (0 of 1)`, by the same name.
+    - `running_stage`: the running stage of `spec.executionPolicy`, such as `1 of 3`; else empty.
+    - `pods_at_once`: the number of pods that should run at once now, by ReplicatedJob. ReplicatedJobs in
+      `unmet_conditions` count with their existing Jobs only.
     """
 
-    total: int = 0
-    settled: int = 0
-    missing: tuple[JobPosition, ...] = ()
-    halted: tuple[Child, ...] = ()
-    unready: tuple[Child, ...] = ()
-    failed: tuple[Child, ...] = ()
-    previous: tuple[Child, ...] = ()
-    queued: int = 0
-    unmet: Mapping[str, tuple[Unmet, ...]] = field(default_factory=dict)
-    stages: Mapping[str, str] = field(default_factory=dict)
-    stage: str = ""
-    pods: Counter[str] = field(default_factory=Counter)
+    job_count: int = 0
+    settled_count: int = 0
+    missing_jobs: tuple[JobPosition, ...] = ()
+    halted_jobs: tuple[Child, ...] = ()
+    unready_jobs: tuple[Child, ...] = ()
+    failed_jobs: tuple[Child, ...] = ()
+    previous_jobs: tuple[Child, ...] = ()
+    queued_count: int = 0
+    unmet_conditions: Mapping[str, tuple[Unmet, ...]] = field(default_factory=dict)
+    unmet_texts: Mapping[str, str] = field(default_factory=dict)
+    running_stage: str = ""
+    pods_at_once: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_queue_full(self) -> bool:
         """Whether the manager creates no further Jobs before the Job controller has started some."""
-        return self.queued >= DEFAULT_LIMITS.queued_jobs
+        return self.queued_count >= DEFAULT_LIMITS.queued_jobs
 
-    def waiting_for_settled_jobs(self, beginning: Container[str]) -> frozenset[str]:
-        """The ReplicatedJobs in `unmet` that wait only for settled Jobs.
+    def rjobs_behind_settled_jobs(self, beginning: Container[str]) -> frozenset[str]:
+        """The ReplicatedJobs in `unmet_conditions` that wait only for settled Jobs, directly or through each other.
 
-        `beginning`: ReplicatedJobs whose Jobs are being created.
+        `beginning`: names of ReplicatedJobs whose Jobs are being created.
         """
         names = (
-            *(position.replicated_job.name for position in self.missing),
+            *(position.replicated_job.name for position in self.missing_jobs),
             *(child.replicated_job for child in self._unsettled_jobs),
         )
-        unsettled, next_in_order = {name for name in names if name not in beginning}, set[str]()
+        unsettled_rjobs, behind_settled = {name for name in names if name not in beginning}, set[str]()
         # In the order of the spec, a ReplicatedJob comes after the ReplicatedJobs that it waits for.
-        for name, unmet in self.unmet.items():
-            awaited = {condition.replicated_job for condition in unmet}
-            if awaited & unsettled <= next_in_order:
-                next_in_order.add(name)
-        return frozenset(next_in_order)
+        for name, conditions in self.unmet_conditions.items():
+            awaited_rjobs = {condition.replicated_job for condition in conditions}
+            if awaited_rjobs & unsettled_rjobs <= behind_settled:
+                behind_settled.add(name)
+        return frozenset(behind_settled)
 
     @property
     def _unsettled_jobs(self) -> tuple[Child, ...]:
         """Jobs that exist and are not settled."""
-        return (*self.halted, *self.unready, *self.failed)
+        return (*self.halted_jobs, *self.unready_jobs, *self.failed_jobs)
 
     @property
-    def waiting(self) -> tuple[str, ...]:
+    def unsettled_names(self) -> tuple[str, ...]:
         """Names of all Jobs that are not settled."""
-        return (*(position.name for position in self.missing), *(child.name for child in self._unsettled_jobs))
+        return (*(position.name for position in self.missing_jobs), *(child.name for child in self._unsettled_jobs))
 
 
 def missing_pods(job: Job) -> int:
@@ -90,33 +91,32 @@ def missing_pods(job: Job) -> int:
 def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
     """The survey of the Jobs that `js` owns. The status shows whether the manager runs with the gate RestartJob."""
     gates = FeatureGates({"RestartJob": any(counts.job_restarts for counts in js.status.replicated_jobs_status)})
-    running, jobs = running_part(js), tuple(jobs)
-    if running is not js:
+    js_without_spares, jobs = running_part(js), tuple(jobs)
+    if js_without_spares is not js:
         spares = {rjob.name for rjob in js.spec.replicated_jobs if rjob.spare_for}
         jobs = tuple(job for job in jobs if job.metadata.labels.get(keys.REPLICATED_JOB_NAME) not in spares)
-    if placeholders := placeholders_of(running, jobs):
+    if placeholders := placeholders_of(js_without_spares, jobs):
         jobs = tuple(job for job in jobs if job not in placeholders)
-    js = running.with_current_replicas
+    js = js_without_spares.with_current_replicas
     layout = layout_of(js)
     children = sort_jobs(js, jobs, layout, gates)
-    order = Stages(js, counters.count(js, children), children)
-    active = [child for child in children.active if child.job.spec.suspend or not job_ready(child.job)]
+    stages = Stages(js, counters.count(js, children), children)
+    unsettled = [child for child in children.active if child.job.spec.suspend or not job_ready(child.job)]
     missing = _missing_jobs(js, layout, children)
-    total = layout.global_replicas
-    unmet = {rjob.name: conditions for rjob in js.spec.replicated_jobs if (conditions := order.unmet(rjob))}
+    unmet = {rjob.name: conditions for rjob in js.spec.replicated_jobs if (conditions := stages.unmet(rjob))}
     return Survey(
-        total=total,
-        settled=total - len(missing) - len(active) - len(children.failed),
-        missing=missing,
-        halted=tuple(child for child in active if child.job.spec.suspend and not js.spec.suspend),
-        unready=tuple(child for child in active if not child.job.spec.suspend),
-        failed=children.failed,
-        previous=children.previous,
-        queued=sum(tally.queued for tally in children.tallies.values()),
-        unmet=unmet,
-        stages={name: " and ".join(map(_describe_unmet, conditions)) for name, conditions in unmet.items()},
-        stage=f"{order.number} of {order.total}" if order.total else "",
-        pods=_pods_at_once(js, children, missing, unmet),
+        job_count=layout.global_replicas,
+        settled_count=layout.global_replicas - len(missing) - len(unsettled) - len(children.failed),
+        missing_jobs=missing,
+        halted_jobs=tuple(child for child in unsettled if child.job.spec.suspend and not js.spec.suspend),
+        unready_jobs=tuple(child for child in unsettled if not child.job.spec.suspend),
+        failed_jobs=children.failed,
+        previous_jobs=children.previous,
+        queued_count=sum(tally.queued for tally in children.tallies.values()),
+        unmet_conditions=unmet,
+        unmet_texts={name: " and ".join(map(_describe_unmet, conditions)) for name, conditions in unmet.items()},
+        running_stage=f"{stages.number} of {stages.total}" if stages.total else "",
+        pods_at_once=_pods_at_once(js, children, missing, unmet),
     )
 
 
@@ -139,15 +139,15 @@ def _pods_at_once(
     js: JobSet, children: ChildJobs, missing: Iterable[JobPosition], unmet: Container[str]
 ) -> Counter[str]:
     """By ReplicatedJob, the number of pods that its running Jobs still need, and that its missing Jobs may have."""
-    at_once = {rjob.name: max(pods_at_once(rjob), 0) for rjob in js.spec.replicated_jobs if rjob.name not in unmet}
-    pods = Counter[str]()
+    pods_per_job = {rjob.name: max(pods_at_once(rjob), 0) for rjob in js.spec.replicated_jobs if rjob.name not in unmet}
+    pod_counts = Counter[str]()
     for position in missing:
-        pods[position.replicated_job.name] += at_once.get(position.replicated_job.name, 0)
+        pod_counts[position.replicated_job.name] += pods_per_job.get(position.replicated_job.name, 0)
     for child in children.active:
         spec, succeeded = child.job.spec, child.job.status.succeeded
-        to_complete = pods_at_once(spec) if spec.completions is None else spec.completions - succeeded
-        pods[child.replicated_job] += 0 if spec.suspend else max(min(pods_at_once(spec), to_complete), 0)
-    return pods
+        completions_left = pods_at_once(spec) if spec.completions is None else spec.completions - succeeded
+        pod_counts[child.replicated_job] += 0 if spec.suspend else max(min(pods_at_once(spec), completions_left), 0)
+    return pod_counts
 
 
 def _describe_unmet(unmet: Unmet) -> str:

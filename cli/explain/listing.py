@@ -60,7 +60,7 @@ class Listing:
             cause_line(without_finding) or "-",
         ))  # fmt: skip
         self.bodies.append(json_form(explanation, now))
-        self._unseen_facts |= dict.fromkeys(explanation.unseen)
+        self._unseen_facts |= dict.fromkeys(explanation.unread_notes)
 
     async def look_for_manager(self, client: Client) -> None:
         """Look for a manager if this is not known from the JobSets.
@@ -70,11 +70,11 @@ class Listing:
         if not self.bodies or (self._no_manager_finding and not self._has_reconciled_jobset):
             return
         read = Reader(client, keys.MANAGER_NAMESPACE)
-        lease = await look_up.lease(read)
+        lease = await look_up.manager_lease(read)
         if self._has_reconciled_jobset and was_never_held(lease):
             self._no_manager_finding = None
         elif self._no_manager_finding is None and is_unheld(lease, wall_clock()):
-            self._no_manager_finding = missing_manager(lease, await look_up.managers(read), wall_clock())
+            self._no_manager_finding = missing_manager(lease, await look_up.manager_pods(read), wall_clock())
         self._unseen_facts |= dict.fromkeys(read.unseen)
 
     def write(self, out: TextIO, *, with_namespaces: bool, width: int = 0) -> None:

@@ -42,7 +42,7 @@ def lines(explanation: Explanation, now: datetime) -> Iterator[Line]:
     yield from _lines_below(root, "", root.since, now)
     if explanation.new_jobset:
         yield Line("a new JobSet: ", "  ", explanation.new_jobset)
-    for note in explanation.unseen:
+    for note in explanation.unread_notes:
         yield Line("not looked at: ", "  ", note)
 
 
@@ -96,7 +96,7 @@ def json_form(explanation: Explanation, now: datetime) -> dict[str, Any]:
         "time": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         **_finding_json(explanation.root),
         "newJobSet": explanation.new_jobset,
-        "notLookedAt": list(explanation.unseen),
+        "notLookedAt": list(explanation.unread_notes),
     }
 
 

@@ -65,7 +65,7 @@ def test_a_failed_set_shows_its_attempts_newest_first():
 )
 def test_a_suspended_set_and_who_resumes_it(labels: JSON, kueue: bool, fix: str):
     js = a_set(labels=labels, suspend=True, status={"conditions": [condition("Suspended", "SuspendedJobs", "")]})
-    text, body = explanation_of(facts(js, [running(js, 0)], kueue=kueue))
+    text, body = explanation_of(facts(js, [running(js, 0)], has_kueue=kueue))
     assert (body["state"], causes(body)) == ("is suspended", ["suspended", "ending"])
     assert fix in text
 
@@ -219,7 +219,7 @@ def test_jobs_that_may_not_be_read():
     counts = {"name": "workers", "ready": 1, "succeeded": 0, "failed": 0, "active": 2, "suspended": 0}
     js = a_set(rjob(replicas=2), status={"replicatedJobsStatus": [counts]})
     text, body = explanation_of(
-        facts(js, None, None, unseen=("Jobs and pods: you may not list jobs in namespace team-a",))
+        facts(js, None, None, unread_notes=("Jobs and pods: you may not list jobs in namespace team-a",))
     )
     assert (body["state"], causes(body)) == ("waits", ["status"])
     assert "ReplicatedJob workers: 1 of 2 Jobs ready or done, says the status; 2 active" in text

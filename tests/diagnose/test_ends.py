@@ -159,7 +159,7 @@ def test_pods_within_their_grace_period_are_waited_for():
 
 def test_a_pod_that_a_finalizer_holds_is_told_from_one_that_hangs():
     known = restarting(node("node-3"))
-    pod = known.ending[0]
+    pod = known.ending_pods[0]
     meta = msgspec.structs.replace(pod.metadata, finalizers=("batch.kubernetes.io/job-tracking",))
     assert "finalizer" not in explanation_of(with_pod(known, msgspec.structs.replace(pod, metadata=meta)))[0]
     meta = msgspec.structs.replace(pod.metadata, finalizers=(*meta.finalizers, "example.com/keep"))
@@ -168,7 +168,7 @@ def test_a_pod_that_a_finalizer_holds_is_told_from_one_that_hangs():
 
 
 def with_pod(known: Facts, pod: SeenPod) -> Facts:
-    known.ending = (pod,)
+    known.ending_pods = (pod,)
     return known
 
 
@@ -178,7 +178,7 @@ def test_a_set_that_ends_its_pods_names_those_that_do_not_end(field: str):
     if field != "suspend":
         js["metadata"] |= {field: at(NOW), "finalizers": ["foregroundDeletion"]}
     known = facts(js, [started(js)], lease=lease())
-    known.ending = restarting(node("node-3")).ending
+    known.ending_pods = restarting(node("node-3")).ending_pods
     known.nodes_by_name = restarting(node("node-3")).nodes_by_name
     assert OVERDUE in explanation_of(known)[0]
 
@@ -239,7 +239,10 @@ def test_a_job_that_waits_for_pods_that_end_names_those_that_do_not(status: JSON
     job["metadata"] |= meta
     known = facts(js, [job], [], lease=lease())
     assert causes(explanation_of(known)[1])[0] == cause
-    known.ending, known.nodes_by_name = restarting(node("node-3")).ending, restarting(node("node-3")).nodes_by_name
+    known.ending_pods, known.nodes_by_name = (
+        restarting(node("node-3")).ending_pods,
+        restarting(node("node-3")).nodes_by_name,
+    )
     text, body = explanation_of(known)
     assert causes(body)[:2] == [cause, "pod-overdue"]
     assert OVERDUE in text

@@ -96,7 +96,7 @@ async def test_a_namespace_is_read_where_jobs_are_missing_or_being_deleted():
 async def test_who_may_not_read_the_namespace_is_told_so():
     found, _ = await read(plain_set(), namespace(), refused=("/api/v1/namespaces/default",))
     assert "missing" in causes(explanation_of(found)[1])
-    assert any(text.startswith("the namespace: you may not get namespaces in default") for text in found.unseen)
+    assert any(text.startswith("the namespace: you may not get namespaces in default") for text in found.unread_notes)
 
 
 def service_warning(note: str) -> JSON:
@@ -121,7 +121,7 @@ async def test_a_warning_about_a_service_that_is_there_now_is_over(note: str):
         assert causes(explanation_of((await read(*named(note, *still)))[0])[1]) == ["warning"]
     found, _ = await read(*named(note, mine), refused=("services",))
     assert causes(explanation_of(found)[1]) == ["warning"]
-    assert any(text.startswith("the Service: you may not get services") for text in found.unseen)
+    assert any(text.startswith("the Service: you may not get services") for text in found.unread_notes)
 
 
 async def test_a_service_is_looked_up_only_where_a_warning_names_one():

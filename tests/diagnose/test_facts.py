@@ -65,7 +65,7 @@ async def test_jobs_and_leaders_of_a_large_set_are_read_page_by_page():
     node = {"kind": "Node", "metadata": {"name": "n", "labels": {RACK: "a", "secret": "b"}}}
     cluster = Cluster(js, *jobs, *leaders, node)
     found = await read(cluster)
-    assert (len(found.jobs or ()), len(found.pods or ()), found.nodes) == (1200, 1200, {"n": {RACK: "a"}})
+    assert (len(found.jobs or ()), len(found.pods or ()), found.node_labels) == (1200, 1200, {"n": {RACK: "a"}})
     assert all(dict(request.query)["limit"] == str(PAGE) for request in cluster.asked if request.verb == "list")
     assert len(cluster.asked) <= 18
     text = explain(found)
@@ -78,7 +78,7 @@ async def test_pending_pods_are_enough_by_the_first_page():
     pods = [made(pod_of(job, index, unscheduled="no")) for index in range(1500)]
     found = await read(Cluster(js, job, *pods))
     assert len(found.pods or ()) <= PAGE + 1
-    assert "pending pods beyond the first 500" in found.unseen
+    assert "pending pods beyond the first 500" in found.unread_notes
 
 
 async def test_what_others_have_is_read_up_to_a_limit():
@@ -87,8 +87,8 @@ async def test_what_others_have_is_read_up_to_a_limit():
     leader = made(leader_of(job, unscheduled="no"))
     cluster = Cluster(js, job, leader, endless=("pods",))
     found = await read(cluster)
-    assert len(found.holders or ()) == PAGE * MAX_PAGES
-    assert f"pods of other JobSets beyond the first {PAGE * MAX_PAGES}" in found.unseen
+    assert len(found.holder_pods or ()) == PAGE * MAX_PAGES
+    assert f"pods of other JobSets beyond the first {PAGE * MAX_PAGES}" in found.unread_notes
     assert len(cluster.asked) < MAX_PAGES + 15
 
 
@@ -105,7 +105,7 @@ async def test_other_pods_are_looked_for_where_no_first_pod_is(label: str):
     cluster = Cluster(js, job, leader, *racks, *pods)
     found = await read(cluster)
     # the fake takes no notice of fields: the leader, which is on no node, is among them
-    there = [(pod.job_label, pod.spec.node_name) for pod in found.holders or () if pod.spec.node_name]
+    there = [(pod.job_label, pod.spec.node_name) for pod in found.holder_pods or () if pod.spec.node_name]
     assert there == [("default/plain-workers-0 (not exclusive)", f"n{number}") for number in range(2)], (
         "one for each rack"
     )
@@ -125,7 +125,7 @@ async def test_gated_followers_are_counted_by_their_metadata():
     followers = [made(pod_of(job, index, **waits)) for index in (1, 2)]
     cluster = Cluster(js, job, leader, *followers)
     found = await read(cluster)
-    assert found.gated == {job["metadata"]["uid"]: 2}
+    assert found.gated_followers == {job["metadata"]["uid"]: 2}
     (asked,) = [r for r in cluster.asked if dict(r.query).get("labelSelector", "").endswith(f",{keys.AWAITS_LEADER}")]
     assert "PartialObjectMetadataList" in asked.accept
     assert [pod.name for pod in found.pods or ()] == [leader["metadata"]["name"]]
@@ -145,7 +145,7 @@ async def test_names_of_missing_jobs_are_looked_up_for_a_few():
     taken = {**job_of(js, 1), "metadata": {"name": "train-workers-1", "namespace": "default"}}
     cluster = Cluster(js, taken)
     found = await read(cluster)
-    assert found.foreign == {"train-workers-1": NO_OWNER}
+    assert found.foreign_owners == {"train-workers-1": NO_OWNER}
     assert sum(r.verb == "get" and "/jobs/" in r.path for r in cluster.asked) == MAX_EXAMPLES
 
 
@@ -199,7 +199,7 @@ async def test_groups_that_are_not_served_are_none():
     found = await read(NotServed(js, made(job_of(js, 0), active=1)))
     assert found.groups is not None
     assert found.groups.groups_by_name == {}
-    assert found.unseen == ()
+    assert found.unread_notes == ()
 
 
 async def test_no_such_jobset():
@@ -229,7 +229,7 @@ def test_ten_thousand_waiting_jobs_are_explained_at_once():
     jobs = [made(job_of(js, index), active=1) for index in range(10_000)]
     leaders = [made(leader_of(job, unscheduled="no")) for job in jobs]
     text, _ = explanation_of(
-        facts(js, jobs, leaders, nodes={f"n{number}": {RACK: f"r{number}"} for number in range(5000)})
+        facts(js, jobs, leaders, node_labels={f"n{number}": {RACK: f"r{number}"} for number in range(5000)})
     )
     assert "9999 more Jobs" in text
     assert len(text) < 2000

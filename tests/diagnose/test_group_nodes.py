@@ -94,7 +94,7 @@ def test_pods_of_a_gang_that_never_fits_do_not_wait_for_others_to_end():
     there = labelled(*(where(number % 2, number) for number in range(6)))
     short = "0/6 nodes are available: 6 Insufficient nvidia.com/gpu"
     holders = held("a", "node-0"), held("b", "node-1")
-    text, body = waiting(short, NESTED, gpu="8").explain(node_offers=there, holders=holders)
+    text, body = waiting(short, NESTED, gpu="8").explain(node_offers=there, holder_pods=holders)
     assert "the largest superslice holds 3 of its 6 pods: it never fits" in text
     assert "could take it" not in text
     assert "wait for other pods" not in text
@@ -131,7 +131,7 @@ def test_jobs_that_keep_nothing_out_of_a_gang_are_not_named():
     played = waiting(gpu="8")
     small = nodes(node("node-0", gpu="4"), node("node-1", gpu="8"))
     holders = held("a", "node-0"), held("low", "node-1", -1), held("plain", "node-1", exclusive=False)
-    assert not found(played, "kept-out", node_offers=small, holders=holders)
+    assert not found(played, "kept-out", node_offers=small, holder_pods=holders)
 
 
 @pytest.mark.looptime

@@ -113,7 +113,7 @@ async def test_the_node_of_a_pod_that_is_not_ready_is_looked_up():
     assert causes(explanation_of((await read(*silent(), healthy))[0])[1]) == ["not-ready"]
     forbidden, _ = await read(*silent(), refused=("nodes",))
     assert causes(explanation_of(forbidden)[1]) == ["not-ready"]
-    assert any("you may not get nodes" in text for text in forbidden.unseen)
+    assert any("you may not get nodes" in text for text in forbidden.unread_notes)
 
 
 def restarting(*nodes: str, alone: bool = False) -> list[JSON]:
@@ -139,12 +139,14 @@ async def test_the_nodes_of_pods_that_a_restart_waits_for_are_looked_up(alone: b
     other["metadata"]["labels"] |= {keys.JOBSET_UID: js["metadata"]["uid"]}
     healthy = [{"kind": "Node", "metadata": {"name": name}} for name in "abcd"]
     found, asked = await read(js, job, *pods, other, *healthy)
-    assert [pod.spec.node_name for pod in found.ending] == ["lost", "a", "b", "c", "d"], "what is not ready comes first"
+    assert [pod.spec.node_name for pod in found.ending_pods] == ["lost", "a", "b", "c", "d"], (
+        "what is not ready comes first"
+    )
     assert [path.rpartition("/")[2] for path in asked if "/nodes/" in path] == ["lost", "a", "b"], "the first few"
     text, _ = explanation_of(found)
     assert "pod train-workers-0-4 is being deleted on node lost, which does not exist any more" in text
     refused, _ = await read(js, job, *pods, refused=("pods", "nodes"))
-    assert any("you may not list pods" in text for text in refused.unseen)
+    assert any("you may not list pods" in text for text in refused.unread_notes)
 
 
 async def test_the_nodes_of_a_restart_and_of_pods_that_are_not_ready_are_kept_apart():
@@ -248,10 +250,12 @@ async def test_whether_claims_of_devices_exist_is_asked_for_where_no_scheduler_h
     pod = made(pod_of(job, resourceClaims=[*wanted, {"name": "t", "resourceClaimTemplateName": "t"}]))
     claim = {"kind": "ResourceClaim", "metadata": {"name": "there", "namespace": "default"}}
     found, _ = await read(js, job, pod, claim)
-    assert found.device_claims == {"there": True, "missing": False}
+    assert found.device_claim_exists == {"there": True, "missing": False}
     found, _ = await read(js, job, pod, claim, refused=("resourceclaims",))
-    assert found.device_claims == {}
-    assert found.unseen == ("resource claims: you may not list resourceclaims, so whether they exist is not known",)
+    assert found.device_claim_exists == {}
+    assert found.unread_notes == (
+        "resource claims: you may not list resourceclaims, so whether they exist is not known",
+    )
     scheduled = made(pod_of(job, unscheduled=UNBOUND, resourceClaims=wanted))
     _, paths = await read(js, job, scheduled, claim)
     assert not any("resourceclaims" in path for path in paths)
@@ -267,7 +271,7 @@ async def test_pods_that_a_set_ends_are_read_while_its_jobs_have_some(field: str
         pod = made(pod_of(job, node="node-0"))
         pod["metadata"]["deletionTimestamp"] = at(MOMENT)
         found, _ = await read(js, job, pod)
-        assert [ending.name for ending in found.ending] == [pod["metadata"]["name"]] * read_pods
+        assert [ending.name for ending in found.ending_pods] == [pod["metadata"]["name"]] * read_pods
 
 
 async def test_workloads_of_kueue_are_read_for_suspended_sets_of_a_queue():
@@ -286,7 +290,7 @@ async def test_workloads_of_kueue_are_read_for_suspended_sets_of_a_queue():
     found, _ = await read(js, kueue, workload)
     assert "suspended" in causes(explanation_of(found)[1])
     found, _ = await read(js, kueue, workload, refused=("workloads",))
-    assert [note for note in found.unseen if "you may not list workloads.kueue.x-k8s.io" in note]
+    assert [note for note in found.unread_notes if "you may not list workloads.kueue.x-k8s.io" in note]
 
 
 @pytest.mark.parametrize(
@@ -304,7 +308,7 @@ async def test_pods_that_a_job_waits_for_are_read(status: JSON, meta: JSON, is_r
     pod = made(pod_of(job, node="node-0"))
     pod["metadata"]["deletionTimestamp"] = at(MOMENT)
     found, _ = await read(js, job, pod)
-    assert [ending.name for ending in found.ending] == [pod["metadata"]["name"]] * is_read
+    assert [ending.name for ending in found.ending_pods] == [pod["metadata"]["name"]] * is_read
 
 
 @pytest.mark.parametrize(
@@ -328,7 +332,7 @@ async def test_agents_that_hold_up_all_workers_are_named(attempts, previous, lat
         pod["metadata"]["annotations"] |= {} if attempt is None else {keys.IN_PLACE_RESTART_ATTEMPT: attempt}
     found, _ = await read(js, job, *map(made, pods))
     names = [f"train-workers-0-{index}" for index in late]
-    assert [pod.metadata.name for pod in found.late_agents] == names
+    assert [pod.metadata.name for pod in found.late_agent_pods] == names
     text, body = explanation_of(found)
     assert causes(body) == ["agent-late"] * bool(late)
     if late:

@@ -30,7 +30,7 @@ def manager(phase: str = "Running", *, ready: bool = False, container: JSON = HU
 
 
 def unheld(*managers: JSON) -> Facts:
-    return facts(a_set(), lease=lease(ago=600), managers=tuple(msgspec.convert(of, SeenPod) for of in managers))
+    return facts(a_set(), lease=lease(ago=600), manager_pods=tuple(msgspec.convert(of, SeenPod) for of in managers))
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,15 @@ async def test_the_managers_pods_are_looked_up(refused: tuple[str, ...], cause: 
     found = await gather(Client(cluster), "default", "train", NOW)
     _, body = explanation_of(found)
     assert causes(body)[0] == cause
-    assert ("the manager's pods: you may not list pods in namespace jobset-system" in found.unseen) is bool(refused)
+    assert ("the manager's pods: you may not list pods in namespace jobset-system" in found.unread_notes) is bool(
+        refused
+    )
 
 
 def noted(said: str, *managers: JSON) -> Facts:
     body = lease(ago=600)
     body["metadata"] = {"annotations": {"jobset.sigs.k8s.io/manager-not-ready": said}}
-    return facts(a_set(), lease=body, managers=tuple(msgspec.convert(of, SeenPod) for of in managers))
+    return facts(a_set(), lease=body, manager_pods=tuple(msgspec.convert(of, SeenPod) for of in managers))
 
 
 CACHES = "pods not listed yet: list /api/v1/pods: 403 Forbidden: pods is forbidden"
@@ -170,7 +172,7 @@ def bare() -> tuple[JSON, JSON]:
 )
 def test_the_webhooks_are_switched_on_before_the_set_is_made_again(state: State | None, first: str):
     js, job = bare()
-    text, _ = explanation_of(replace(facts(js, [job], lease=lease()), webhooks=state))
+    text, _ = explanation_of(replace(facts(js, [job], lease=lease()), webhook_state=state))
     assert f"to fix: {first}{REPLACE}" in text
 
 
@@ -189,11 +191,11 @@ OFF = switched_off(CALLED, "2026-11-21T14:05:03Z")
 async def test_the_state_of_the_webhooks_is_read_for_such_a_set(stored: list[JSON], state: State):
     cluster = Cluster(*bare(), *stored)
     found = await gather(Client(cluster), "team-a", "train", NOW)
-    assert found.webhooks is state
+    assert found.webhook_state is state
     assert sum("mutatingwebhookconfigurations" in request.path for request in cluster.asked) == 1
     js = a_set()
     other = Cluster(js, made(job_of(js, 0), active=1, ready=1), *stored)
-    assert (await gather(Client(other), "team-a", "train", NOW)).webhooks is None
+    assert (await gather(Client(other), "team-a", "train", NOW)).webhook_state is None
     assert not any("mutatingwebhookconfigurations" in request.path for request in other.asked)
 
 

@@ -316,7 +316,7 @@ async def test_more_nodes_than_are_read_are_not_judged():
     cluster = Cluster(*waiting({"unscheduled": MISFIT}), BIG, endless=("nodes",))
     found = await gather(Client(cluster), "default", "train", NOW)
     assert found.node_offers is None
-    assert f"what nodes beyond the first {PAGE * MAX_PAGES} offer" in found.unseen
+    assert f"what nodes beyond the first {PAGE * MAX_PAGES} offer" in found.unread_notes
 
 
 @pytest.mark.looptime

@@ -42,7 +42,7 @@ def in_use(*placed: SeenPod, said: str = f"Insufficient {GPU}") -> str:
     """Two nodes of eight GPUs, and one that is for others."""
     there = gpu_node("a"), gpu_node("b"), gpu_node("other", ONLY)
     found = without_node(said, *there, needs={GPU: "8", "cpu": "1"})
-    return explanation_of(replace(found, placed=placed))[0]
+    return explanation_of(replace(found, placed_pods=placed))[0]
 
 
 def test_the_jobsets_that_hold_most_on_nodes_that_could_take_the_pod_are_named():
@@ -96,7 +96,7 @@ async def test_pods_on_nodes_are_read_where_too_little_is_free():
     assert asked.count("/api/v1/pods") == 1
     for message, amounts in ((SHORT, {"gpu": "16"}), ("0/1 nodes are available: 1 node(s) were unschedulable", {})):
         found, asked = await read(*waiting(message, **amounts), running(gpu="6"))
-        assert found.placed is None
+        assert found.placed_pods is None
         assert "/api/v1/pods" not in asked
 
 
@@ -111,7 +111,7 @@ async def test_who_may_not_list_pods_of_other_namespaces_is_told_what_is_not_kno
 @pytest.mark.looptime
 async def test_of_very_many_pods_on_nodes_the_first_are_read():
     found, asked = await read(*waiting(SHORT, gpu="4"), running(gpu="6"), endless=("pods",))
-    assert f"pods of JobSets beyond the first {PAGE * MAX_PAGES}" in found.unseen
+    assert f"pods of JobSets beyond the first {PAGE * MAX_PAGES}" in found.unread_notes
     assert asked.count("/api/v1/pods") == MAX_PAGES + 1
 
 
@@ -188,7 +188,7 @@ def test_a_later_stage_needs_nothing_yet():
 
 
 def test_a_resource_that_no_node_has_is_not_counted_in_all():
-    assert nodes(node()).too_little({"nvidia.com/gpu": 8, "cpu": 8}) is None
+    assert nodes(node()).shortage({"nvidia.com/gpu": 8, "cpu": 8}) is None
 
 
 SAID = "0/2 nodes are available: 2 node(s) didn't match Pod's required features"

@@ -50,7 +50,7 @@ def waiting(*holders: SeenPod, priority: int = 0, jobs: int = 1, nodes: Any = RA
     all_jobs = [started(js, index) for index in range(jobs)]
     leaders = [made(leader_of(job, unscheduled=f"{FULL}.", priority=priority, **pod)) for job in all_jobs]
     gated = {job["metadata"]["uid"]: 2 for job in all_jobs}
-    return explained(js, all_jobs, leaders, gated=gated, nodes=nodes, holders=holders)
+    return explained(js, all_jobs, leaders, gated_followers=gated, node_labels=nodes, holder_pods=holders)
 
 
 def by_cause(body: JSON, cause: str) -> JSON:
@@ -118,7 +118,7 @@ def test_a_preemption_that_is_under_way():
     job = started(js)
     leader = made(leader_of(job, unscheduled=FULL, priority=10), nominatedNodeName="node-1")
     holders = (held("low", "node-0"),)
-    text, _ = explained(js, [job], [leader], nodes=RACKS, holders=holders)
+    text, _ = explained(js, [job], [leader], node_labels=RACKS, holder_pods=holders)
     assert "the scheduler makes room on node node-1" in text
 
 
@@ -145,7 +145,7 @@ def test_a_follower_that_finds_no_node_in_the_rack_of_its_job():
     job = started(js, ready=2)
     leader = made(leader_of(job, node="node-2"))
     late = made(pod_of(job, 1, unscheduled="0/4 nodes are available: 2 Too many pods", nodeSelector={RACK: "rack-1"}))
-    text, _ = explanation_of(facts(js, [job], [leader, late], nodes=RACKS))
+    text, _ = explanation_of(facts(js, [job], [leader, late], node_labels=RACKS))
     assert "pod train-workers-0-1 is not scheduled in rack rack-1, where its Job is: 0/4 nodes are available" in text
 
 
@@ -159,7 +159,7 @@ def test_without_the_right_to_read_other_namespaces_racks_are_counted():
     js = a_set()
     job = started(js)
     pods = [made(leader_of(job, unscheduled=FULL))]
-    text, _ = explained(js, [job], pods, nodes=RACKS, holders=None)
+    text, _ = explained(js, [job], pods, node_labels=RACKS, holder_pods=None)
     assert "there are 2 racks; who holds them is not known" in text
 
 
@@ -193,7 +193,7 @@ def test_a_leader_whose_node_has_no_domain(nodes: Any, says: str):
     js = a_set()
     job = started(js, ready=1)
     gated = {job["metadata"]["uid"]: 2}
-    text, body = explained(js, [job], [made(leader_of(job, node="node-0"))], gated=gated, nodes=nodes)
+    text, body = explained(js, [job], [made(leader_of(job, node="node-0"))], gated_followers=gated, node_labels=nodes)
     assert (body["level"], causes(body)) == ("fault", ["leader-without-domain"])
     assert says in text
     assert "kubectl label node NODE rack=VALUE" in text
@@ -206,7 +206,11 @@ def test_a_leader_whose_node_has_no_domain(nodes: Any, says: str):
 def test_followers_of_a_leader_that_is_placed(silent: bool, level: str, fix: str):
     js = a_set()
     job = started(js, ready=1)
-    known: JSON = {"gated": {job["metadata"]["uid"]: 2}, "nodes": RACKS, "lease": lease(ago=600 if silent else 1)}
+    known: JSON = {
+        "gated_followers": {job["metadata"]["uid"]: 2},
+        "node_labels": RACKS,
+        "lease": lease(ago=600 if silent else 1),
+    }
     _, body = explanation_of(facts(js, [job], [made(leader_of(job, node="node-0"))], **known))
     finding = by_cause(body, "followers-gated")
     assert finding["what"] == "Job train-workers-0: 2 followers are gated: the leader is placed"
@@ -217,7 +221,7 @@ def test_followers_of_a_leader_that_is_placed(silent: bool, level: str, fix: str
 def test_followers_without_a_leader():
     js = a_set()
     job = started(js)
-    text, _ = explained(js, [job], [], gated={job["metadata"]["uid"]: 1})
+    text, _ = explained(js, [job], [], gated_followers={job["metadata"]["uid"]: 1})
     assert "Job train-workers-0: 1 follower is gated: there is no leader pod (yet)" in text
 
 
@@ -226,10 +230,10 @@ def test_the_leader_that_counts_is_the_newest_that_lives():
     job = started(js)
     gone = made(leader_of(job, node="node-0"), uid="old")
     gone["metadata"] |= {"name": "old", "deletionTimestamp": at(MOMENT)}
-    text, body = explained(js, [job], [made(leader_of(job, unscheduled=FULL)), gone], nodes=RACKS, holders=())
+    text, body = explained(js, [job], [made(leader_of(job, unscheduled=FULL)), gone], node_labels=RACKS, holder_pods=())
     assert causes(body)[:2] == ["leader-waits", "leader-unscheduled"]
     gated = {job["metadata"]["uid"]: 2}
-    text, _ = explained(js, [job], [gone], gated=gated, nodes=RACKS)
+    text, _ = explained(js, [job], [gone], gated_followers=gated, node_labels=RACKS)
     assert "the leader pod is being deleted or has ended, and there is no new one yet" in text
 
 
@@ -237,7 +241,7 @@ def test_the_gate_of_placement_is_not_for_templates():
     js = a_set()
     job = started(js)
     ours = made(leader_of(job, gates=(keys.PLACEMENT_GATE,)))
-    text, body = explained(js, [job], [ours], gated={job["metadata"]["uid"]: 2})
+    text, body = explained(js, [job], [ours], gated_followers={job["metadata"]["uid"]: 2})
     assert causes(body) == ["gated"]
     assert "remove it from the pod template in a new" in text
 
@@ -285,7 +289,7 @@ def driver(*holders: SeenPod, message: str = KEPT_OUT, **pod: Any) -> JSON:
     js = a_set(exclusive(), rjob("driver"))
     jobs = [started(js, active=1, ready=1), made(job_of(js, 0, "driver"), active=1, ready=0)]
     waits = made(pod_of(jobs[1], unscheduled=message, **pod))
-    _, body = explained(js, jobs, [waits], holders=holders)
+    _, body = explained(js, jobs, [waits], holder_pods=holders)
     return body["because"][0]
 
 

@@ -312,7 +312,7 @@ def restarting(state: JSON | None, *warnings: JSON, gone: bool = False, seconds:
     for pod in pods:
         pod["metadata"]["deletionTimestamp"] = at(NOW + timedelta(seconds=seconds))
     known: JSON = {"leftover_pods": {"train-workers-0": tuple(pod["metadata"]["name"] for pod in pods)}} if gone else {}
-    known |= {"ending": tuple(msgspec.convert(pods, list[SeenPod])), "warnings": warnings}
+    known |= {"ending_pods": tuple(msgspec.convert(pods, list[SeenPod])), "warnings": warnings}
     known["nodes_by_name"] = {"node-3": None if state is None else msgspec.convert(state, SeenNode)}
     return facts(js, [] if gone else [job], lease=lease(), **known)
 
@@ -374,4 +374,4 @@ row(
 def _() -> Facts:
     pod = {"metadata": {"name": "manager-0"}, "status": {"conditions": [condition("Ready", "", "", "False")]}}
     held = lease(holder="manager-0_1234")
-    return facts(a_set(), lease=held, manager=msgspec.convert(pod, SeenPod))
+    return facts(a_set(), lease=held, manager_pod=msgspec.convert(pod, SeenPod))

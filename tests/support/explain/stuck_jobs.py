@@ -217,7 +217,7 @@ row(
     "the name of a Job is taken",
     "Job train-workers-0: cannot be created, a Job of that name belongs to CronJob nightly",
     "delete or rename that one",
-    lambda: facts(a_set(), foreign={"train-workers-0": Owner("CronJob", "nightly")}, lease=lease()),
+    lambda: facts(a_set(), foreign_owners={"train-workers-0": Owner("CronJob", "nightly")}, lease=lease()),
 )
 
 
@@ -229,7 +229,7 @@ def earlier(state: JSON | None) -> Facts:
     known = {"node-3": None if state is None else msgspec.convert(state, SeenNode)}
     taken = {"train-workers-0": Owner("JobSet", "train")}
     pods = (msgspec.convert(pod, SeenPod),)
-    return facts(js, foreign=taken, lease=lease(), earlier=pods, nodes_by_name=known)
+    return facts(js, foreign_owners=taken, lease=lease(), earlier_pods=pods, nodes_by_name=known)
 
 
 row(

@@ -55,7 +55,7 @@ row(
 def _() -> Facts:
     placed = (("team-c", "tune", "node-0", 6), ("team-b", "eval", "node-1", 8))
     pods = [held(name, node, namespace=space, needs={"nvidia.com/gpu": gpus}) for space, name, node, gpus in placed]
-    return replace(unscheduled("Insufficient nvidia.com/gpu", needs={"nvidia.com/gpu": "4"}), placed=pods)
+    return replace(unscheduled("Insufficient nvidia.com/gpu", needs={"nvidia.com/gpu": "4"}), placed_pods=pods)
 
 
 @stuck(
@@ -125,7 +125,7 @@ row(
 )
 def _() -> Facts:
     jobs = held("j0", "node-0"), held("j1", "node-1")
-    return gang("0/1 nodes are available: 1 Insufficient nvidia.com/gpu", "a", "b", holders=jobs)
+    return gang("0/1 nodes are available: 1 Insufficient nvidia.com/gpu", "a", "b", holder_pods=jobs)
 
 
 def own_claim(claim: JSON, provisioner: str = "example.com/disk", **spec: Any) -> Facts:

@@ -236,7 +236,7 @@ for title, given, fix in (
 def kept_out(said: str, *holders: SeenPod) -> Facts:
     js = a_set(rjob())
     job = made(job_of(js, 0), active=1, ready=0)
-    return facts(js, [job], [made(pod_of(job, unscheduled=said))], holders=holders, lease=lease())
+    return facts(js, [job], [made(pod_of(job, unscheduled=said))], holder_pods=holders, lease=lease())
 
 
 HOLDERS = held("j0", "n0"), held("j1", "n1")
@@ -275,7 +275,7 @@ def exclusive_leader(*holders: SeenPod, jobs: int = 1, labels: JSON | None = Non
     said = "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules"
     leaders = [made(leader_of(job, unscheduled=said)) for job in there]
     nodes = {f"n{number}": {RACK: f"rack-{number}"} if labels is None else labels for number in range(2)}
-    return facts(js, there, leaders, nodes=nodes, holders=holders, lease=lease())
+    return facts(js, there, leaders, node_labels=nodes, holder_pods=holders, lease=lease())
 
 
 row(

@@ -88,7 +88,7 @@ def waiting_for_device(claim: JSON, *warnings: JSON, there: dict[str, bool] | No
     job = started(js)
     pod = made(pod_of(job, resourceClaims=[{"name": "rdma", **claim}]))
     notes = [{**warning, "regarding": {"name": POD}} for warning in warnings]
-    return facts(js, [job], [pod], pod_warnings=notes, device_claims=there or {}, lease=lease())
+    return facts(js, [job], [pod], pod_warnings=notes, device_claim_exists=there or {}, lease=lease())
 
 
 NO_TEMPLATE = (
@@ -138,9 +138,9 @@ def without_pool(gated: int = 3) -> Facts:
         js,
         [job],
         [leader],
-        gated={job["metadata"]["uid"]: gated} if gated else {},
-        nodes={"node-0": {RACK: "rack-0"}},
-        holders=(),
+        gated_followers={job["metadata"]["uid"]: gated} if gated else {},
+        node_labels={"node-0": {RACK: "rack-0"}},
+        holder_pods=(),
         node_offers=Nodes(msgspec.convert(offers, list[SeenNode])),
         lease=lease(),
     )
@@ -154,4 +154,4 @@ def without_pool(gated: int = 3) -> Facts:
 def _() -> Facts:
     js = a_set(failurePolicy={"restartStrategy": "InPlaceRestart"})
     job = made(job_of(js, 0), active=1, ready=1)
-    return facts(js, [job], lease=lease(), late_agents=(msgspec.convert(pod_of(job, 1, node="node-3"), Pod),))
+    return facts(js, [job], lease=lease(), late_agent_pods=(msgspec.convert(pod_of(job, 1, node="node-3"), Pod),))

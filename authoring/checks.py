@@ -20,7 +20,7 @@ from kube.model.meta import JSON
 from webhooks.jobset.engine import Findings
 from webhooks.jobset.ignored_rules import ignored_rules, is_ignored
 from webhooks.jobset.rules import names
-from webhooks.jobset.rules.blame import own_name
+from webhooks.jobset.rules.blame import jobset_name_of
 from webhooks.jobset.rules.success import NO_JOBS
 
 _TWO_SENTENCES = {"subdomain-form", "child-resource-name"}
@@ -137,12 +137,14 @@ def _report_name_once(errors: Sequence[FieldError], findings: Findings | None) -
 
 def _name_to_blame(error: FieldError, obj: JSON) -> Path | None:
     """The path of the JobSet's name, if the name has to change to correct the error; else None."""
-    if error.rule not in names.OF_JOBS:
+    if error.rule not in names.JOB_NAME_RULES:
         return None
-    jobset_name = own_name(dig(obj, "metadata", "name"), dig(obj, "metadata", "generateName"))
+    jobset_name = jobset_name_of(dig(obj, "metadata", "name"), dig(obj, "metadata", "generateName"))
     job = dig(obj, *error.path.parts)
     return (
-        jobset_name.name_path if names.set_to_blame(error, jobset_name, job if isinstance(job, str) else "") else None
+        jobset_name.name_path
+        if names.is_jobset_name_to_blame(error, jobset_name, job if isinstance(job, str) else "")
+        else None
     )
 
 

@@ -24,7 +24,7 @@ from kube.options import WriteOptions
 from kube.resources import NAMESPACES
 from policy.judged import Namespace
 from policy.namespaces import NamespaceMetadata
-from webhooks.jobset.answers import MORE_WARNINGS, WITH_RULE, warning_texts
+from webhooks.jobset.answers import MORE_WARNINGS, RULE_SUFFIX, warning_texts
 from webhooks.jobset.cluster.answer_texts import (
     StatedFault,
     is_by_admission,
@@ -235,10 +235,10 @@ class ServerChecks:
                     fault for fault in _refusal(error) if not (findings.errors and is_count_of_more(fault.verbatim))
                 ]
         known_warnings = {
-            WITH_RULE.sub("", text) for text in (*warning_texts(findings.warnings), *warning_texts(expected))
+            RULE_SUFFIX.sub("", text) for text in (*warning_texts(findings.warnings), *warning_texts(expected))
         }
         texts = (text for text in dict.fromkeys(warnings) if not MORE_WARNINGS.fullmatch(text))
-        texts = (text for text in texts if WITH_RULE.sub("", text) not in known_warnings)
+        texts = (text for text in texts if RULE_SUFFIX.sub("", text) not in known_warnings)
         new_warnings = [error for error in map(_warning_of, texts) if not _is_found_in_full(error, findings.warnings)]
         return [*server_errors, *new_warnings], is_by_manager
 

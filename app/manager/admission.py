@@ -85,7 +85,7 @@ async def _policy_checks(deps: Deps, metrics: ReportedMetrics, source: Certifica
         partial(source.maintain_bundle, MUTATING_WEBHOOK_CONFIGURATIONS, POLICY_MUTATING_CONFIGURATION),
         partial(source.maintain_bundle, VALIDATING_WEBHOOK_CONFIGURATIONS, POLICY_VALIDATING_CONFIGURATION),
     ]
-    watches = PolicyWatches(deps.client, beside=tasks)
+    watches = PolicyWatches(deps.client, companions=tasks)
     deps.supervisor.start(watches.run(), "policy-watches")
     await watches.wait_settled(SYNC_TIMEOUT)
     return PolicyChecks(watches, metrics, gates, deps.options.settings.policies.queue_controllers)

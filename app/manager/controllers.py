@@ -86,7 +86,7 @@ def _policy_controller(deps: Deps, client: Client, watches: Watches, recorder: E
     reconciler = policy.PolicyReconciler(client, deps.options.gates, recorder, deps.metrics.webhooks)
     controller = _controller(deps, policy.NAME, reconciler.reconcile, policy.WORKERS)
     reconciler.source = source = PolicyWatches(
-        deps.client, on_watch=partial(reconciler.feed, controller.queue), says_number=False
+        deps.client, on_watch=partial(reconciler.feed, controller.queue), logs_policy_count=False
     )
     settings = deps.options.settings.policies
     reports = PolicyReports(client) if settings.reports else None

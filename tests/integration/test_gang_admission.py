@@ -17,7 +17,7 @@ from tests.support.cluster.manager import USER
 from tests.support.cluster.requests import OwnCluster, request
 from tests.support.corpus.manifests import case_id, cases
 from tests.support.objects.jobsets import JSON, stored
-from webhooks.jobset.answers import WITH_RULE, warning_texts
+from webhooks.jobset.answers import RULE_SUFFIX, warning_texts
 from webhooks.jobset.cluster.checks import ClusterChecks
 
 GATES = FeatureGates({"AllAlpha": True})
@@ -63,7 +63,7 @@ async def test_a_server_without_the_api_is_warned_of_and_one_with_it_is_not(with
     for name, missing in (("scheduling-whole-set", "podgroups"), ("scheduling-superslice", "podgroups")):
         texts = await said(without_api.kubeconfig, of(name))
         assert missing in texts[0]
-        assert [WITH_RULE.sub("", text) for text in texts[1:]] == [
+        assert [RULE_SUFFIX.sub("", text) for text in texts[1:]] == [
             "spec.scheduling: needs --feature-gates=GenericWorkload=true",
             "spec.scheduling: and kube-apiserver --runtime-config=scheduling.k8s.io/v1beta1=true",
         ]

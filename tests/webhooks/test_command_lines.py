@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.corpus.mutations import SCHEMA
 from tests.support.objects.jobsets import jobset, rjob
-from webhooks.jobset.command_lines import LONGEST_COMMAND
+from webhooks.jobset.command_lines import MAX_COMMAND_LENGTH
 from webhooks.jobset.schema.schema import Schema
 
 JUDGE = Schema(SCHEMA)
@@ -45,7 +45,7 @@ def test_arguments_get_no_shell_of_their_own():
     assert fix(args="train | tee log") == 'write it as a list: ["train | tee log"]'
 
 
-@pytest.mark.parametrize("line", ["echo 'no end", "x" * (LONGEST_COMMAND + 1)])
+@pytest.mark.parametrize("line", ["echo 'no end", "x" * (MAX_COMMAND_LENGTH + 1)])
 def test_what_cannot_be_taken_apart_is_not_repeated(line: str):
     assert fix(command=line) == 'write it as a list of texts: every item starts with "- "'
 

@@ -11,7 +11,7 @@ from app.engine import engine
 from kube.model.field import FieldError
 from kube.model.semantic import semantically_equal
 from tests.support.corpus.manifests import MANIFESTS, SUFFIX, Case, case_id, cases, differences, without_defaults
-from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS, warning_texts
+from webhooks.jobset.answers import MAX_WARNING_LENGTH, MAX_WARNINGS, warning_texts
 from webhooks.jobset.engine import Findings
 
 GOOD, BAD = cases("good"), cases("bad")
@@ -72,7 +72,7 @@ def test_every_answer_is_readable(case):
     assert not [e for e in (*findings.errors, *findings.warnings) if not e.fix or unfilled.search(e.fix + e.detail)]
     texts = warning_texts(findings.warnings)
     assert len(texts) <= MAX_WARNINGS
-    assert not [text for text in texts if len(text) > MAX_WARNING]
+    assert not [text for text in texts if len(text) > MAX_WARNING_LENGTH]
 
 
 @pytest.mark.parametrize("case", [case for case in GOOD + BAD if case.warnings], ids=case_id)

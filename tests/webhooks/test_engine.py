@@ -88,10 +88,10 @@ def test_no_object_makes_it_raise_or_end_in_the_middle_of_a_sentence(obj: JSON):
     assert created.object
     assert updated.object
     assert not [text for found in (created, updated) for text in map(str, found.errors) if text[-1] in " ;:,"]
-    # What hides must be known to: `hides` without `may_hide` would let the schema answer alone.
-    assert judge.may_hide(with_defaults(obj)[0]) or not judge.create(obj).hides_other_faults
+    # What hides must be known to: `hides` without `may_hide_other_faults` would let the schema answer alone.
+    assert judge.may_hide_other_faults(with_defaults(obj)[0]) or not judge.create(obj).hides_other_faults
     assert (
-        judge.may_hide(with_defaults(obj, training())[0], training())
+        judge.may_hide_other_faults(with_defaults(obj, training())[0], training())
         or not judge.update(training(), obj).hides_other_faults
     )
 
@@ -100,7 +100,7 @@ def test_no_object_makes_it_raise_or_end_in_the_middle_of_a_sentence(obj: JSON):
 def test_what_the_api_server_would_answer_alone_is_known_to_hide_the_rest(name: str):
     js = set_in(GOOD, *MISTAKES[name])
     assert ENGINE.create(js, defaults=False).hides_other_faults
-    assert ENGINE.may_hide(js)
+    assert ENGINE.may_hide_other_faults(js)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_what_cel_would_refuse_in_a_change_is_known_to_hide_the_rest(place: tupl
         {"operator": "Any", "status": "Complete"}.get(str(place[-1]), 7 if "max" in str(place[-1]) else "x"),
     )
     assert ENGINE.update(GOOD, new).hides_other_faults
-    assert ENGINE.may_hide(new, GOOD)
-    assert not ENGINE.may_hide(GOOD, GOOD)
+    assert ENGINE.may_hide_other_faults(new, GOOD)
+    assert not ENGINE.may_hide_other_faults(GOOD, GOOD)
 
 
 def test_what_is_missing_in_the_stored_object_is_missed_where_its_place_is_changed():

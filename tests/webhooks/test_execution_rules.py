@@ -10,7 +10,7 @@ from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
 from app.engine import engine
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.objects.updates import changed, errors
-from webhooks.jobset.answers import MAX_WARNING, warning_texts
+from webhooks.jobset.answers import MAX_WARNING_LENGTH, warning_texts
 
 ENGINE = engine(FeatureGates({"AllAlpha": True}))
 ORDER = "spec.executionPolicy.executionPolicyOrder"
@@ -63,7 +63,7 @@ def test_refused(case: str):
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_the_api_server_would_answer_alone_hides_nothing(case: str):
     js = changed(REFUSED[case][0], "managedBy", to="nobody")
-    assert ENGINE.may_hide(js)
+    assert ENGINE.may_hide_other_faults(js)
     found = ENGINE.create(js, defaults=False)
     assert found.hides_other_faults
     assert "spec.managedBy" in {str(error.path) for error in found.errors}
@@ -73,7 +73,7 @@ def test_what_the_api_server_would_answer_alone_hides_nothing(case: str):
 @pytest.mark.parametrize("field", ["executionPolicyOrder", "replicatedJobsStatus"])
 def test_a_value_that_is_no_string_is_left_to_the_schema(field: str, value: Any):
     js = staged(policy={field: value})
-    assert ENGINE.may_hide(js)
+    assert ENGINE.may_hide_other_faults(js)
     assert [error.rule.id for error in ENGINE.create(js, defaults=False).errors] == ["schema-type"]
 
 
@@ -165,7 +165,7 @@ def test_warned(case: str):
     found = ENGINE.create(js, defaults=False)
     assert found.errors == ()
     assert [(str(warning.path), warning.detail) for warning in found.warnings] == expected
-    assert all(len(text) <= MAX_WARNING for text in warning_texts(found.warnings))
+    assert all(len(text) <= MAX_WARNING_LENGTH for text in warning_texts(found.warnings))
 
 
 FULL = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Ready", "sequentialReplicatedJobs": 1}
@@ -179,7 +179,7 @@ def test_the_order_of_stages_never_changes(field: str, value: Any):
     old = staged(policy=FULL)
     new = changed(old, "executionPolicy", field, to=value)
     assert errors(old, new) == [f"spec.executionPolicy.{field}: Value is immutable"]
-    assert ENGINE.may_hide(new, old)
+    assert ENGINE.may_hide_other_faults(new, old)
     assert ENGINE.update(old, new).hides_other_faults
 
 

@@ -8,7 +8,7 @@ from api.features import FeatureGates
 from app.engine import engine
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.objects.updates import RJOB, changed, errors
-from webhooks.jobset.answers import MAX_WARNING, warning_texts
+from webhooks.jobset.answers import MAX_WARNING_LENGTH, warning_texts
 
 ENGINE = engine(FeatureGates({"AllAlpha": True}))
 R = "spec.replicatedJobs[0]"
@@ -54,7 +54,7 @@ def rules(*items: JSON, **policy: Any) -> JSON:
 
 def faults(js: JSON) -> list[tuple[str, str]]:
     found = ENGINE.create(stored(js), defaults=False)
-    assert all(len(text) <= MAX_WARNING for text in warning_texts(found.warnings))
+    assert all(len(text) <= MAX_WARNING_LENGTH for text in warning_texts(found.warnings))
     return [(str(error.path), error.detail) for error in (*found.errors, *found.warnings)]
 
 

@@ -9,7 +9,7 @@ from api.own_fields import OWN_FIELDS
 from policy.recorded import ANNOTATION as DEFAULTS
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.work import steps
-from webhooks.jobset.update.forgotten import MAX_PUT_BACK, put_back
+from webhooks.jobset.update.forgotten import MAX_RESTORED_FIELDS, restore_fields
 from webhooks.json_patch import PatchDraft
 from webhooks.review import AdmissionRequest
 
@@ -73,7 +73,7 @@ def as_go_knows_it(js: JSON) -> JSON:
 def update(old: JSON, new: JSON, manager: str = "") -> tuple[JSON, list[str]]:
     """What is stored, and the places of the warnings."""
     draft = PatchDraft(copy.deepcopy(new))
-    found = put_back(draft, old, manager)
+    found = restore_fields(draft, old, manager)
     return draft.object, [str(error.path) for error in found]
 
 
@@ -226,14 +226,14 @@ def test_lists_of_other_lengths_and_broken_objects_are_left_alone():
 
 
 def test_what_is_put_back_and_the_work_are_bounded():
-    many = [rjob(f"g{i}", pod={"hostnameOverride": "h"}) for i in range(MAX_PUT_BACK + 10)]
+    many = [rjob(f"g{i}", pod={"hostnameOverride": "h"}) for i in range(MAX_RESTORED_FIELDS + 10)]
     old = stored(jobset(*many, suspend=True))
     new = copy.deepcopy(old)
     for group in new["spec"]["replicatedJobs"]:
         del group["template"]["spec"]["template"]["spec"]["hostnameOverride"]
     kept, paths = update(old, new)
     back = [rjob["template"]["spec"]["template"]["spec"] for rjob in kept["spec"]["replicatedJobs"]]
-    assert sum("hostnameOverride" in pod for pod in back) == MAX_PUT_BACK
+    assert sum("hostnameOverride" in pod for pod in back) == MAX_RESTORED_FIELDS
     assert len(paths) == 8
 
 

@@ -7,7 +7,7 @@ from api.keys import IGNORE_WARNINGS
 from app.engine import engine
 from tests.support.objects.jobsets import JSON, jobset, rjob
 from webhooks.jobset.answers import warning_texts
-from webhooks.jobset.ignored_rules import LONGEST_ANNOTATION
+from webhooks.jobset.ignored_rules import MAX_ANNOTATION_LENGTH
 
 ENGINE = engine(FeatureGates())
 
@@ -36,7 +36,7 @@ def test_every_warning_shows_its_rule():
         ("image-form, command-one-word", []),
         ("\n image-form\n command-one-word ", []),
         ("image", ["command-one-word", "image-form"]),
-        ("x" * LONGEST_ANNOTATION + " image-form", ["command-one-word", "image-form"]),
+        ("x" * MAX_ANNOTATION_LENGTH + " image-form", ["command-one-word", "image-form"]),
     ],
 )
 def test_what_is_named_is_left_out(ignored: str, left: list[str]):

@@ -7,7 +7,7 @@ import pytest
 from api.features import FeatureGates
 from app.engine import engine
 from tests.support.objects.jobsets import JSON, jobset, rjob
-from webhooks.jobset.answers import MAX_WARNING, warning_texts
+from webhooks.jobset.answers import MAX_WARNING_LENGTH, warning_texts
 
 ENGINE = engine(FeatureGates({"AllAlpha": True}))
 KAI = {"restartPolicy": "Never", "schedulerName": "kai-scheduler", "containers": [{"name": "main", "image": "b"}]}
@@ -59,7 +59,7 @@ def warned(js: JSON) -> list[str]:
 def test_a_gang_that_never_begins(case: str):
     js, index, wanted, at_once = WAIT_FOR_EVER[case]
     [text] = warned(js)
-    assert len(text) < MAX_WARNING
+    assert len(text) < MAX_WARNING_LENGTH
     assert text.startswith(f"spec.replicatedJobs[{index}].template.spec.template.spec.schedulerName: ")
     assert f"before {wanted} ReplicatedJobs have pods, and at the start {at_once} have" in text
     assert f'annotate the JobSet kai.scheduler/batch-min-member: "{at_once}"' in text

@@ -10,7 +10,7 @@ from app.engine import engine
 from cli.rule.explanations import explanations
 from tests.support.corpus.rule_examples import IN_PARTS, with_part
 from tests.support.objects.jobsets import JSON, jobset, rjob
-from webhooks.jobset.answers import MAX_WARNING, warning_texts
+from webhooks.jobset.answers import MAX_WARNING_LENGTH, warning_texts
 
 ENGINE = engine(FeatureGates({"AllAlpha": True}))
 ZONE = "topology.kubernetes.io/zone"
@@ -109,5 +109,5 @@ def test_no_warning_of_an_example_is_cut(rule: str):
     found = [each for each in ENGINE.create(with_part(row.at, row.bad)).warnings if each.rule.id == rule]
     for warning, text in zip(found, warning_texts(found), strict=False):
         whole = f"{warning.path}: {warning.detail}; {warning.fix} [{rule}]"
-        assert len(whole) <= MAX_WARNING, whole
+        assert len(whole) <= MAX_WARNING_LENGTH, whole
         assert text.startswith(str(warning.path))

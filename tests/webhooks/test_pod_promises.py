@@ -15,7 +15,7 @@ from tests.support.objects.jobsets import JSON
 from tests.support.objects.reviews import answer, encode, review
 from tests.webhooks.test_pod_handlers import UNSCHEDULED, Played
 from webhooks.pod.handlers import MUTATE_PATH, pod_handlers
-from webhooks.pod.promises import ANSWER, Promises
+from webhooks.pod.promises import ANSWER_TIMEOUT, Promises
 from webhooks.router import create_app
 
 LABELS = {keys.JOBSET_NAME: "js", keys.JOBSET_UID: "uid-1", keys.REPLICATED_JOB_NAME: "w", keys.SPARES: "w"}
@@ -121,7 +121,7 @@ async def test_pods_that_are_created_at_once_share_a_read_that_begins_after_they
         api.put("jobsets", "js", "default", metadata={"uid": "uid-1"}, spec={}, status={"spares": spares})
 
     def ask() -> asyncio.Task[bool]:
-        return asyncio.create_task(promises.has("default", "js", "uid-1", frozenset({"js-w-1-0"})))
+        return asyncio.create_task(promises.has_promised("default", "js", "uid-1", frozenset({"js-w-1-0"})))
 
     promise()
     first = ask()
@@ -142,7 +142,7 @@ class Slow(MemoryApi):
     """An API server whose answers take most of the time that there is for them."""
 
     async def send(self, request: Request) -> Response:
-        await asyncio.sleep(0.6 * ANSWER)
+        await asyncio.sleep(0.6 * ANSWER_TIMEOUT)
         return await super().send(request)
 
 
@@ -152,7 +152,7 @@ async def test_of_a_slow_answer_all_pods_that_are_created_together_are_held_back
     api.put("jobsets", "js", "default", metadata={"uid": "uid-1"}, spec={}, status={"spares": spares})
     promises, asked = Promises(Client(api)), []
     for _ in range(3):
-        asked.append(asyncio.create_task(promises.has("default", "js", "uid-1", frozenset({"js-w-1-0"}))))
+        asked.append(asyncio.create_task(promises.has_promised("default", "js", "uid-1", frozenset({"js-w-1-0"}))))
         await asyncio.sleep(0.01)
     assert await asyncio.gather(*asked) == [True] * 3
     assert len(api.requests) == 2

@@ -22,7 +22,7 @@ from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.objects.policies import exception, policy
 from tests.support.objects.reviews import answer, encode, review
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
-from webhooks.jobset.policies import MAX_AUDITED, PolicyChecks
+from webhooks.jobset.policies import MAX_AUDITED_VIOLATIONS, PolicyChecks
 from webhooks.router import create_app
 
 QUEUES = "system:serviceaccount:kueue-system:kueue-controller-manager"
@@ -124,11 +124,11 @@ async def test_many_warnings_stay_within_the_limits_of_the_api():
 
 
 async def test_a_refusal_is_recorded_too_and_records_are_bounded():
-    many = [one_job(f"limits-{n:02}", "Deny", "Audit") for n in range(MAX_AUDITED + 5)]
+    many = [one_job(f"limits-{n:02}", "Deny", "Audit") for n in range(MAX_AUDITED_VIOLATIONS + 5)]
     response = await Played(*many).answer(large())
     assert not response["allowed"]
     recorded = json.loads(response["auditAnnotations"][AUDIT_KEY])
-    assert len(recorded["violations"]) == MAX_AUDITED
+    assert len(recorded["violations"]) == MAX_AUDITED_VIOLATIONS
     assert recorded["more"] == 5
 
 

@@ -19,10 +19,12 @@ from tests.support.model.faults import status_body
 from tests.support.model.memory_api import MemoryApi
 from tests.support.objects.policies import exception, manifest
 from tests.support.tls import until
-from webhooks.policy.watches import PAUSES, Beside, Pauses, PolicyWatches
+from webhooks.policy.watches import PAUSES, Companion, Pauses, PolicyWatches
 
 GROUP = "/apis/policy.jobset.x-k8s.io/v1alpha1"
-SHORT = Pauses(unanswered=0.01, absent=0.02, present=0.02, log_every=0.02, number=0.02)
+SHORT = Pauses(
+    after_no_answer=0.01, while_absent=0.02, while_served=0.02, between_failure_logs=0.02, between_count_logs=0.02
+)
 TEAM = {"example.com/team": "a"}
 
 
@@ -60,8 +62,8 @@ class Cluster(MemoryApi):
 
 
 @contextlib.asynccontextmanager
-async def running(cluster: Cluster, *others: Beside) -> AsyncIterator[PolicyWatches]:
-    watches = PolicyWatches(Client(cluster), beside=others, pauses=SHORT)
+async def running(cluster: Cluster, *others: Companion) -> AsyncIterator[PolicyWatches]:
+    watches = PolicyWatches(Client(cluster), companions=others, pauses=SHORT)
     async with beside(watches.run()):
         yield watches
 
@@ -200,7 +202,7 @@ async def test_the_log_says_how_many_are_in_force_when_that_changes(caplog):
     cluster = Cluster()
     cluster.serves = True
     cluster.add("one")
-    watches = [PolicyWatches(Client(cluster)), PolicyWatches(Client(cluster), says_number=False)]
+    watches = [PolicyWatches(Client(cluster)), PolicyWatches(Client(cluster), logs_policy_count=False)]
     running = [asyncio.create_task(each.run()) for each in watches]
     await watches[0].wait_settled(5)
     await asyncio.sleep(0.1)
@@ -212,13 +214,13 @@ async def test_the_log_says_how_many_are_in_force_when_that_changes(caplog):
     for name in ("two", "three", "four"):
         cluster.add(name)
         await asyncio.sleep(0.1)
-    await asyncio.sleep(PAUSES.number)
+    await asyncio.sleep(PAUSES.between_count_logs)
     assert said()[1:] == ["policies are in force: 4"], "a change of many is one line"
     cluster.add("four", maxJobs={"max": 2})
-    await asyncio.sleep(3 * PAUSES.number)
+    await asyncio.sleep(3 * PAUSES.between_count_logs)
     assert len(said()) == 2, "the number is the same"
     cluster.drop("jobsetpolicies", "four", "")
-    await asyncio.sleep(PAUSES.number)
+    await asyncio.sleep(PAUSES.between_count_logs)
     assert said()[2:] == ["policies are in force: 3"]
     for task in running:
         task.cancel()

@@ -7,7 +7,7 @@ import pytest
 from api.features import FeatureGates
 from app.engine import engine
 from tests.support.objects.jobsets import JSON, jobset, rjob
-from webhooks.jobset.validate_create import TEXTS
+from webhooks.jobset.validate_create import TEXT_CHECKS
 from webhooks.work import Work
 
 ENGINE = engine(FeatureGates({"AllAlpha": True}))
@@ -276,4 +276,4 @@ def test_reading_texts_costs_a_step_for_each_byte():
         ENGINE.create(one(container("train", "x" * length)), work=work)
         return 10**9 - work.steps_left
 
-    assert steps(200_000) - steps(100_000) >= 100_000 * len(TEXTS)
+    assert steps(200_000) - steps(100_000) >= 100_000 * len(TEXT_CHECKS)

@@ -8,7 +8,7 @@ from api.features import FeatureGates
 from app.engine import engine
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.objects.updates import JOB, changed, errors
-from webhooks.jobset.answers import MAX_WARNING, warning_texts
+from webhooks.jobset.answers import MAX_WARNING_LENGTH, warning_texts
 
 ENGINE = engine(FeatureGates({"AllAlpha": True}))
 ELASTIC = FeatureGates({"ElasticJobSet": True})
@@ -150,7 +150,7 @@ def test_warned(case: str):
     found = ENGINE.create(js, defaults=False)
     assert found.errors == ()
     assert [(str(warning.path), warning.detail) for warning in found.warnings] == expected
-    assert all(len(text) <= MAX_WARNING for text in warning_texts(found.warnings))
+    assert all(len(text) <= MAX_WARNING_LENGTH for text in warning_texts(found.warnings))
 
 
 @pytest.mark.parametrize("policy", [{}, {"minSucceeded": None}, {"unit": "Pod"}, {"targetReplicatedJobs": ["workers"]}])

@@ -8,7 +8,7 @@ from api.features import FeatureGates
 from api.status_size import ETCD_LIMIT
 from app.engine import engine
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
-from webhooks.jobset.answers import MAX_WARNING, warning_texts
+from webhooks.jobset.answers import MAX_WARNING_LENGTH, warning_texts
 from webhooks.jobset.engine import Findings
 
 KIB = 1024
@@ -45,7 +45,7 @@ def test_the_warning_says_how_much_why_and_what_to_do():
         "spec.replicatedJobs: with its status this JobSet may take 1,484 KiB, and etcd stores at most 1,536: then the"
         " status cannot be written, and the set never ends; split it, or move scripts to ConfigMaps [size-in-etcd]"
     )
-    assert len(text) <= MAX_WARNING
+    assert len(text) <= MAX_WARNING_LENGTH
     assert ETCD_LIMIT == 1_536 * KIB
 
 

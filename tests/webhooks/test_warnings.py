@@ -8,7 +8,7 @@ from api.features import FeatureGates
 from app.engine import engine
 from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
-from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS, warning_texts
+from webhooks.jobset.answers import MAX_WARNING_LENGTH, MAX_WARNINGS, warning_texts
 
 ENGINE = engine(FeatureGates({"AllAlpha": True}))
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
@@ -152,7 +152,7 @@ def test_warned(case: str):
     findings = ENGINE.create(stored(js), defaults=False)
     assert findings.errors == ()
     assert [f"{warning.path}: {warning.detail}" for warning in findings.warnings] == expected
-    assert all(0 < len(text) <= MAX_WARNING for text in warning_texts(findings.warnings))
+    assert all(0 < len(text) <= MAX_WARNING_LENGTH for text in warning_texts(findings.warnings))
 
 
 REFUSED: dict[str, tuple[JSON, str, str]] = {
@@ -221,7 +221,7 @@ def test_a_long_warning_keeps_its_fix():
     text = a_warning(path, f"policy images: the image comes from none of {registries}")
     assert "spec.containers[2].image: policy images: the image comes from none of " in text
     assert text.endswith(f".example.com/team; {FIX} [some-rule]")
-    assert len(text) <= MAX_WARNING
+    assert len(text) <= MAX_WARNING_LENGTH
     assert a_warning(path, "policy images: no").endswith(f"image: policy images: no; {FIX} [some-rule]")
 
 
@@ -251,5 +251,5 @@ def test_warnings_keep_within_the_limits_whatever_they_say(found: list[tuple[lis
     warnings = [FieldError(Path(tuple(p)), ErrorType.INVALID, None, detail, fix, rule) for p, detail, fix in found]
     texts = warning_texts(warnings)
     assert len(texts) <= MAX_WARNINGS
-    assert all(len(text) <= MAX_WARNING for text in texts)
+    assert all(len(text) <= MAX_WARNING_LENGTH for text in texts)
     assert bool(texts) == bool(warnings)

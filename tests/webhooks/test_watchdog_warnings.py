@@ -7,7 +7,7 @@ import pytest
 from api.features import FeatureGates
 from app.engine import engine
 from tests.support.objects.jobsets import JSON, jobset, rjob
-from webhooks.jobset.answers import MAX_WARNING, warning_texts
+from webhooks.jobset.answers import MAX_WARNING_LENGTH, warning_texts
 
 ENGINE = engine(FeatureGates({"AllAlpha": True}))
 WATCHDOG = [{"name": "A", "value": "1"}, {"name": "PROGRESS_DEADLINE_SECONDS", "value": "600"}]
@@ -53,4 +53,4 @@ def test_a_watchdog_that_no_agent_reads(case: str):
     for text in texts:
         assert place in text
         assert f"no agent reads it: {words}" in text
-        assert len(text) < MAX_WARNING
+        assert len(text) < MAX_WARNING_LENGTH

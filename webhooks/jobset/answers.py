@@ -12,17 +12,17 @@ from webhooks.jobset.ignored_rules import can_be_ignored
 from webhooks.jobset.rules import MAX_FINDINGS
 from webhooks.review import AdmissionResponse
 
-MAX_WARNING = 256
-"""Characters of one warning: the API server may cut a longer warning, whose fix is at its end."""
+MAX_WARNING_LENGTH = 256
+"""The most characters of one warning. The API server may cut a longer warning, whose fix is at its end."""
 MAX_WARNINGS = MAX_FINDINGS
-_MORE = "and {} more warnings; `jobset validate` shows them all"
-MORE_WARNINGS = re.compile(_MORE.format(r"\d+"))
-"""The last warning, if there are more than fit: it says how many more."""
-WITH_RULE = re.compile(r" \[[a-z0-9-]+\]$")
+_MORE_WARNINGS_TEXT = "and {} more warnings; `jobset validate` shows them all"
+MORE_WARNINGS = re.compile(_MORE_WARNINGS_TEXT.format(r"\d+"))
+"""The form of the last warning if not all fit. It counts the further warnings."""
+RULE_SUFFIX = re.compile(r" \[[a-z0-9-]+\]$")
 """The id of the rule at the end of a warning, which a manager of another version may not write."""
-_MAX_FIX = 120
-_PATH_HEAD = 30
-_PATH_TAIL = 60
+_MAX_FIX_LENGTH = 120
+_MAX_PATH_HEAD = 30
+_MIN_PATH_TAIL = 60
 
 
 def answer(findings: Findings, obj: JSON) -> AdmissionResponse:
@@ -53,7 +53,7 @@ def warning_texts(warnings: Sequence[FieldError]) -> tuple[str, ...]:
     texts = list(dict.fromkeys(map(_warning_text, warnings)))
     if len(texts) > MAX_WARNINGS:
         more = len(texts) - MAX_WARNINGS + 1
-        texts[MAX_WARNINGS - 1 :] = [_MORE.format(more)]
+        texts[MAX_WARNINGS - 1 :] = [_MORE_WARNINGS_TEXT.format(more)]
     return tuple(texts)
 
 
@@ -65,20 +65,20 @@ def _warning_text(warning: FieldError) -> str:
     path, detail = str(warning.path), warning.detail
     fix = f"; {warning.fix}" if warning.fix else ""
     rule = f" [{warning.rule.id}]" if warning.rule and can_be_ignored(warning) else ""
-    if len(path) + 2 + len(detail) + len(fix) + len(rule) > MAX_WARNING:
-        fix = shorten(fix, _MAX_FIX)
+    if len(path) + 2 + len(detail) + len(fix) + len(rule) > MAX_WARNING_LENGTH:
+        fix = shorten(fix, _MAX_FIX_LENGTH)
         fix += rule
-        path = _path_without_middle(path, MAX_WARNING - len(detail) - len(fix) - 2)
-        detail = _without_middle(detail, MAX_WARNING - len(path) - len(fix) - 2)
+        path = _path_without_middle(path, MAX_WARNING_LENGTH - len(detail) - len(fix) - 2)
+        detail = _without_middle(detail, MAX_WARNING_LENGTH - len(path) - len(fix) - 2)
     else:
         fix += rule
-    return shorten(f"{path}: {detail}{fix}", MAX_WARNING)
+    return shorten(f"{path}: {detail}{fix}", MAX_WARNING_LENGTH)
 
 
 def _path_without_middle(path: str, limit: int) -> str:
     """The path without its middle: `spec.replicatedJobs[1]...annotations[example.com/key]`."""
-    head = path[: path.find("]") + 1] if "]" in path[:_PATH_HEAD] else ""
-    tail = max(limit - len(head) - 3, _PATH_TAIL)
+    head = path[: path.find("]") + 1] if "]" in path[:_MAX_PATH_HEAD] else ""
+    tail = max(limit - len(head) - 3, _MIN_PATH_TAIL)
     return path if len(path) <= len(head) + 3 + tail else f"{head}...{path[-tail:]}"
 
 

@@ -4,24 +4,24 @@ import re
 import shlex
 from collections.abc import Sequence
 
-LONGEST_COMMAND = 1000
-"""Characters of a command line that are parsed."""
+MAX_COMMAND_LENGTH = 1000
+"""The most characters of a command line that is parsed."""
 _REFERENCE = re.compile(r"\$\([A-Za-z_][A-Za-z0-9_.-]*\)")
 """`$(NAME)`, which Kubernetes itself replaces."""
-_IN_SINGLE = re.compile(r"'[^']*'")
-_IN_DOUBLE = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_REPLACED = re.compile(r"[$`]")
+_SINGLE_QUOTED = re.compile(r"'[^']*'")
+_DOUBLE_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_SHELL_EXPANSION = re.compile(r"[$`]")
 """Characters that a shell replaces, between double quotes too."""
-_OPERATOR = re.compile(r"[|&;<>()*~\n]|^\s*\w+=")
+_SHELL_OPERATOR = re.compile(r"[|&;<>()*~\n]|^\s*\w+=")
 """Operators of a shell outside quotes."""
 
 
-def as_list(field: str, text: str) -> Sequence[str]:
-    """The items to write for `field`: for `command` and `args` the words, or a shell if it is needed; else the text.
+def list_items(field: str, text: str) -> Sequence[str]:
+    """The items of a list for `field`: for `command` and `args` the words, or a shell if it is needed; else the text.
 
     Raises ValueError for a text that is too long, or has a quote that does not end.
     """
-    if len(text) > LONGEST_COMMAND:
+    if len(text) > MAX_COMMAND_LENGTH:
         raise ValueError("too long to take apart")
     if field not in {"command", "args"}:
         return [text]
@@ -31,5 +31,5 @@ def as_list(field: str, text: str) -> Sequence[str]:
 
 
 def _needs_shell(text: str) -> bool:
-    outside = _IN_SINGLE.sub("", _REFERENCE.sub("", text.strip()))
-    return bool(_REPLACED.search(outside) or _OPERATOR.search(_IN_DOUBLE.sub("", outside)))
+    unquoted_text = _SINGLE_QUOTED.sub("", _REFERENCE.sub("", text.strip()))
+    return bool(_SHELL_EXPANSION.search(unquoted_text) or _SHELL_OPERATOR.search(_DOUBLE_QUOTED.sub("", unquoted_text)))

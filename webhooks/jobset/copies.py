@@ -23,21 +23,21 @@ from webhooks.work import Work
 ANNOTATION = Path(("metadata", "annotations", OWN_FIELDS_COPY))
 MAX_BYTES = 64 * 1024
 """Bytes of the annotation. The API server allows 256 KiB for all annotations of an object."""
-_STEPS = 60
+_STEPS_PER_PATH = 60
 """Steps of work for one path."""
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
 def restore_own_fields(draft: PatchDraft) -> None:
     """Set the fields of a new copy that are in its annotation and not in its spec."""
-    values = _sent_values(draft.object) or {}
+    values = _annotation_values(draft.object) or {}
     for name, path, value in copied_locations(draft.object.get("spec"), draft.work) if values else ():
         if value is None and values.get(name) is not None:
             draft.set_value(path, values[name])
 
 
 def write_own_fields(draft: PatchDraft, *, is_new: bool) -> None:
-    """Write the annotation of a set in a queue; remove it without such fields, outside of queues, or if too long.
+    """Write the annotation of a set in a queue. Remove it without such fields, outside of queues, or if it is too long.
 
     An annotation of a new copy that differs from the fields of the copy stays, so that the rules refuse the copy.
     """
@@ -45,7 +45,11 @@ def write_own_fields(draft: PatchDraft, *, is_new: bool) -> None:
     meta = obj.get("metadata")
     if not isinstance(meta, dict) or not isinstance(meta.get("annotations") or {}, dict):
         return
-    if is_new and is_copy(obj) and misfit(_sent_values(obj), own_values(obj.get("spec"), draft.work)) is not None:
+    if (
+        is_new
+        and is_copy(obj)
+        and first_difference(_annotation_values(obj), own_values(obj.get("spec"), draft.work)) is not None
+    ):
         return
     text = ""
     if dig(obj, "spec", "managedBy") == MULTIKUEUE or dig(meta, "labels", QUEUE_NAME) is not None:
@@ -63,7 +67,7 @@ def is_copy(obj: JSON) -> bool:
     return has_origin and dig(obj, *ANNOTATION.parts) is not None
 
 
-def _sent_values(obj: JSON) -> Mapping[str, Any] | None:
+def _annotation_values(obj: JSON) -> Mapping[str, Any] | None:
     return read_values(dig(obj, *ANNOTATION.parts))
 
 
@@ -83,15 +87,19 @@ def own_values(spec: Any, work: Work) -> Mapping[str, Any]:
     return {name: value for name, _, value in copied_locations(spec, work) if value is not None}
 
 
-def misfit(values: Mapping[str, Any] | None, others: Mapping[str, Any]) -> str | None:
-    """The readable path of the first value that `others` lack or have differently; None if there is none.
+def first_difference(values: Mapping[str, Any] | None, other_values: Mapping[str, Any]) -> str | None:
+    """The readable path of the first value that `other_values` lack or have differently; None if there is none.
 
-    For `values` None, which stands for an invalid annotation, a text that says so.
+    If `values` is None, which stands for an invalid annotation, the result is a text that says so.
     """
     if values is None:
         return "it cannot be read"
     return next(
-        (name for name, value in values.items() if name not in others or not semantically_equal(value, others[name])),
+        (
+            name
+            for name, value in values.items()
+            if name not in other_values or not semantically_equal(value, other_values[name])
+        ),
         None,
     )
 
@@ -99,5 +107,5 @@ def misfit(values: Mapping[str, Any] | None, others: Mapping[str, Any]) -> str |
 def copied_locations(spec: Any, work: Work) -> Iterator[tuple[str, Path, Any]]:
     """The fields that the Go JobSet does not have, where a spec may have them: readable path, path, value or None."""
     for name, path, _, value in own_locations(spec):
-        work.spend(_STEPS)
+        work.spend(_STEPS_PER_PATH)
         yield name, path, value

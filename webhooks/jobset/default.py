@@ -13,7 +13,7 @@ Fields of a copy from another cluster are restored first, and the annotation for
 `policy_defaults.py` sets the defaults of policies.
 
 Names that the schema requires are set in any case, and null metadata of templates becomes `{}`. Other nulls are removed
-on update (`_nulls`), since the schema refuses them.
+on update (`_null_paths`), since the schema refuses them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,25 +29,25 @@ from webhooks.jobset.copies import is_copy, restore_own_fields, write_own_fields
 from webhooks.json_patch import PatchDraft
 from webhooks.work import Work
 
-_POLICIES: tuple[tuple[tuple[str, ...], Any], ...] = (
+_POLICY_DEFAULTS: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("successPolicy",), {"operator": "All"}),
     (("startupPolicy",), {"startupPolicyOrder": "AnyOrder"}),
     (("network", "enableDNSHostnames"), True),
     (("network", "publishNotReadyAddresses"), True),
 )
-_SHARE: tuple[tuple[tuple[str, ...], Any], ...] = ((("successPolicy", "operator"), "All"),)
+_MIN_SUCCEEDED_DEFAULTS: tuple[tuple[tuple[str, ...], Any], ...] = ((("successPolicy", "operator"), "All"),)
 """With minSucceeded, the operator has only one possible value."""
-_TEMPLATE: tuple[tuple[tuple[str, ...], Any], ...] = (
+_TEMPLATE_DEFAULTS: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("template", "spec", "completionMode"), "Indexed"),
     (("template", "spec", "template", "spec", "restartPolicy"), "OnFailure"),
 )
 MAX_NULLS = 10_000
-"""Nulls that are removed from one object. An apply leaves about four for each ReplicatedJob."""
+"""The most nulls that are removed from one object. An apply leaves about four for each ReplicatedJob."""
 MAX_NULL_PATH = 1000
-"""Characters of the path of an object whose nulls are removed: the patch repeats the path for each null."""
-_METADATA = (("template", "metadata"), ("template", "spec", "template", "metadata"))
+"""The most characters of the path of an object whose nulls are removed. The patch repeats the path for each null."""
+_METADATA_PATHS = (("template", "metadata"), ("template", "spec", "template", "metadata"))
 _CONTAINERS = (dict, list)
-"""A tuple: a union would be created again for each value, which takes longer than the check."""
+"""The types of objects and lists: a tuple, since a union would be created again for each check of a value."""
 _EMPTY_TEXT_IS_ABSENT = frozenset({"restartPolicy", "name"})
 
 
@@ -62,7 +62,7 @@ def with_defaults(new: JSON, old: JSON | None = None, work: Work | None = None) 
     for path, value in _defaults(draft.object.get("spec"), None if old is None else old.get("spec") or {}):
         draft.set_default(path, value, empty_is_absent=bool(value) and path.parts[-1] in _EMPTY_TEXT_IS_ABSENT)
     if old is not None:
-        for path in islice(_nulls(draft.object.get("spec"), draft.work), MAX_NULLS):
+        for path in islice(_null_paths(draft.object.get("spec"), draft.work), MAX_NULLS):
             draft.remove(path)
     for path, template in _spare_templates(draft.object, old):
         draft.set_value(path, template)
@@ -71,9 +71,9 @@ def with_defaults(new: JSON, old: JSON | None = None, work: Work | None = None) 
 
 
 def _spare_templates(new: JSON, old: JSON | None) -> Iterator[tuple[Path, Any]]:
-    """Templates for spares whose own is incomplete: the stored one, or one made from the template of their target."""
-    rjobs, stored = dig(new, "spec", "replicatedJobs"), by_name(dig(old, "spec", "replicatedJobs"))
-    rjobs_by_name = by_name(rjobs)
+    """Templates for spares with an incomplete template: the stored one, or one made from the template of the target."""
+    rjobs, stored = dig(new, "spec", "replicatedJobs"), objects_by_name(dig(old, "spec", "replicatedJobs"))
+    rjobs_by_name = objects_by_name(rjobs)
     spares = ((i, rjob) for i, rjob in _objects(rjobs) if isinstance(rjob.get("spareFor"), str))
     for i, rjob in islice(spares, MAX_GROUPS):
         name = rjob.get("name")
@@ -87,7 +87,7 @@ def _spare_templates(new: JSON, old: JSON | None) -> Iterator[tuple[Path, Any]]:
             yield path, spare_template(target["template"], rjob.get("template"))
 
 
-def _nulls(spec: Any, work: Work) -> Iterator[Path]:
+def _null_paths(spec: Any, work: Work) -> Iterator[Path]:
     """Paths of members that are null.
 
     The API server drops nulls from a request, but not from the result of a server-side apply: if a client has applied
@@ -108,23 +108,23 @@ def _nulls(spec: Any, work: Work) -> Iterator[Path]:
 
 
 def _defaults(spec: Any, old: Any) -> Iterator[tuple[Path, Any]]:
-    yield from _where_stored(SPEC, _POLICIES, old)
+    yield from _defaults_if_stored(SPEC, _POLICY_DEFAULTS, old)
     if dig(spec, "successPolicy", "minSucceeded") is not None:
-        yield from _where_stored(SPEC, _SHARE, old)
+        yield from _defaults_if_stored(SPEC, _MIN_SUCCEEDED_DEFAULTS, old)
     yield from _empty_names(spec)
-    stored = None if old is None else by_name(dig(old, "replicatedJobs"))
+    stored = None if old is None else objects_by_name(dig(old, "replicatedJobs"))
     for i, rjob in _objects(dig(spec, "replicatedJobs")):
         if isinstance(rjob.get("template"), dict):
-            yield from _empty_for_null(SPEC.at("replicatedJobs", i), rjob)
+            yield from _empty_metadata(SPEC.at("replicatedJobs", i), rjob)
             name = rjob.get("name")
             stored_rjob = None if stored is None else stored.get(name if isinstance(name, str) else "")
-            yield from _where_stored(SPEC.at("replicatedJobs", i), _TEMPLATE, stored_rjob)
+            yield from _defaults_if_stored(SPEC.at("replicatedJobs", i), _TEMPLATE_DEFAULTS, stored_rjob)
     for i, _ in _objects(dig(spec, "failurePolicy", "rules")):
         yield SPEC.at("failurePolicy", "rules", i, "name"), f"failurePolicyRule{i}"
     for i, _ in _objects(dig(spec, "volumeClaimPolicies"), MAX_CLAIM_POLICIES):
         stored_policy = None if old is None else dig(old, "volumeClaimPolicies", i)
         retention = ((("retentionPolicy",), {"whenDeleted": "Delete"}),)
-        yield from _where_stored(SPEC.at("volumeClaimPolicies", i), retention, stored_policy)
+        yield from _defaults_if_stored(SPEC.at("volumeClaimPolicies", i), retention, stored_policy)
 
 
 def _empty_names(spec: Any) -> Iterator[tuple[Path, Any]]:
@@ -141,21 +141,21 @@ def _empty_names(spec: Any) -> Iterator[tuple[Path, Any]]:
         yield SPEC.at("coordinator", "replicatedJob"), ""
 
 
-def _empty_for_null(base: Path, rjob: JSON) -> Iterator[tuple[Path, Any]]:
-    """`{}` for metadata of templates that is null (see `_nulls`), as a client that applies `metadata: {}` reads it."""
-    for keys in _METADATA:
+def _empty_metadata(base_path: Path, rjob: JSON) -> Iterator[tuple[Path, Any]]:
+    """`{}` for metadata of templates that is null (see `_null_paths`), as if a client had applied `metadata: {}`."""
+    for keys in _METADATA_PATHS:
         parent = dig(rjob, *keys[:-1])
         if isinstance(parent, dict) and parent.get("metadata", {}) is None:
-            yield base.at(*keys), {}
+            yield base_path.at(*keys), {}
 
 
-def _where_stored(
-    base: Path, defaults: tuple[tuple[tuple[str, ...], Any], ...], old: Any
+def _defaults_if_stored(
+    base_path: Path, defaults: tuple[tuple[tuple[str, ...], Any], ...], old: Any
 ) -> Iterator[tuple[Path, Any]]:
     """The defaults; on update (`old` is not None) only the defaults of fields that the stored object has."""
     for keys, value in defaults:
         if old is None or dig(old, *keys) is not None:
-            yield base.at(*keys), value
+            yield base_path.at(*keys), value
 
 
 def _objects(items: Any, limit: int | None = None) -> Iterator[tuple[int, JSON]]:
@@ -164,6 +164,6 @@ def _objects(items: Any, limit: int | None = None) -> Iterator[tuple[int, JSON]]
     return ((i, item) for i, item in enumerate(first_items) if isinstance(item, dict))
 
 
-def by_name(items: Any) -> Mapping[Any, JSON]:
+def objects_by_name(items: Any) -> Mapping[Any, JSON]:
     """The objects of a list whose `name` is a text, by this name."""
     return {item["name"]: item for _, item in _objects(items) if isinstance(item.get("name"), str)}

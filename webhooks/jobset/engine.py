@@ -15,31 +15,31 @@ from api.features import FeatureGates
 from kube.model.field import FieldError, Layer, Path, Rule, by_path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
-from webhooks.jobset.default import by_name, with_defaults
+from webhooks.jobset.default import objects_by_name, with_defaults
 from webhooks.jobset.existing_paths import move_to_existing_paths
 from webhooks.jobset.ignored_rules import ignored_rules, is_ignored
 from webhooks.jobset.rules import depends_on, managed_by
 from webhooks.jobset.rules.volume_claims import UNMOUNTED
 from webhooks.jobset.schema.schema import Schema
 from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits, Subject, Unreadable, subject
-from webhooks.jobset.update.validate import POLICIES, update_findings
+from webhooks.jobset.update.validate import POLICY_FIELDS, update_findings
 from webhooks.jobset.validate_create import create_findings
 from webhooks.work import Work
 
 MAX_FINDINGS = 500
-"""After so many findings an object is not checked any further."""
+"""The most findings about one object. After them the object is not checked any further."""
 
 _UPDATE_STEPS = 8
 """Steps of work for comparing two objects, for each step of checking one object."""
 
-_SOURCES = {
+_SOURCE_BY_RULE = {
     UNMOUNTED: ("spec", "replicatedJobs"),
     managed_by.NOT_SENT: ("spec",),
     managed_by.ALTERED: ("spec",),
 }
-"""Rules whose findings may come from a value at another path: if that value was repaired, they are consequences."""
+"""The path of the value from which findings of a rule may come. If that value was repaired, they are consequences."""
 _PRESENCE_RULES = {depends_on.FIRST}
-"""Rules about whether a value is present: a repair inside the value does not change what they find."""
+"""Rules about whether a value is present. A repair inside the value does not change their findings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ class Findings:
     warnings: tuple[FieldError, ...]
     object: JSON
 
-    def with_findings(self, more: Iterable[FieldError]) -> "Findings":
-        """These findings and `more`, sorted by path."""
-        return _findings_by_path([*self.errors, *self.warnings, *more], self.object)
+    def with_findings(self, further_findings: Iterable[FieldError]) -> "Findings":
+        """These findings and `further_findings`, sorted by path."""
+        return _findings_by_path([*self.errors, *self.warnings, *further_findings], self.object)
 
-    def with_findings_elsewhere(self, more: Iterable[FieldError]) -> "Findings":
-        """These findings, and the findings in `more` at paths without an error."""
-        wrong = {error.path for error in self.errors}
-        return self.with_findings(error for error in more if error.path not in wrong)
+    def with_findings_elsewhere(self, further_findings: Iterable[FieldError]) -> "Findings":
+        """These findings, and the findings in `further_findings` at paths without an error."""
+        error_paths = {error.path for error in self.errors}
+        return self.with_findings(error for error in further_findings if error.path not in error_paths)
 
     def without_warnings(self, rule: Rule) -> "Findings":
         """These findings without the warnings of one rule."""
@@ -87,7 +87,7 @@ class Engine:
             obj = with_defaults(obj, work=work)[0]
         faults = self.schema.faults(obj, work)
         repaired = self.schema.repair(obj, faults, work)
-        findings = move_to_existing_paths(_without_consequences(faults, self._create(repaired, work)), obj)
+        findings = move_to_existing_paths(_without_consequences(faults, self._new_findings(repaired, work)), obj)
         return _findings_by_path([*faults, *findings], repaired)
 
     def update(self, old: JSON, new: JSON, work: Work | None = None) -> Findings:
@@ -96,11 +96,11 @@ class Engine:
         new = with_defaults(new, old, work)[0]
         faults = self.schema.faults(new, work)
         repaired = self.schema.repair(new, faults, work)
-        update_errors, warnings = self._update(old, repaired, work), self._new_warnings(old, repaired, work)
+        update_errors, warnings = self._update_findings(old, repaired, work), self._new_warnings(old, repaired, work)
         findings = move_to_existing_paths([*_without_consequences(faults, update_errors), *warnings], new, old)
         return _findings_by_path([*_new_faults(faults, old, new), *findings], repaired)
 
-    def may_hide(self, new: JSON, old: JSON | None = None, work: Work | None = None) -> bool:
+    def may_hide_other_faults(self, new: JSON, old: JSON | None = None, work: Work | None = None) -> bool:
         """Whether `Findings.hides_other_faults` could be true: a fast check, of which only False is certain.
 
         `new` has its defaults.
@@ -108,16 +108,16 @@ class Engine:
         spec = dig(new, "spec")
         if _may_break_cel(spec):
             return True
-        if old is not None and _touches_immutable(dig(old, "spec"), spec):
+        if old is not None and _changes_immutable_field(dig(old, "spec"), spec):
             return True
         return bool(self.schema.faults(new, work))
 
-    def _create(self, repaired: JSON, work: Work) -> Iterator[FieldError]:
+    def _new_findings(self, repaired: JSON, work: Work) -> Iterator[FieldError]:
         return self._findings(repaired, work, lambda js: create_findings(js, work))
 
-    def _update(self, old: JSON, repaired: JSON, work: Work) -> Iterator[FieldError]:
+    def _update_findings(self, old: JSON, repaired: JSON, work: Work) -> Iterator[FieldError]:
         def findings(js: Subject) -> Iterator[FieldError]:
-            work.spend(js.steps * _UPDATE_STEPS)
+            work.spend(js.steps_per_check * _UPDATE_STEPS)
             return update_findings(js, old, repaired, self.gates)
 
         return self._findings(repaired, work, findings)
@@ -134,12 +134,12 @@ class Engine:
         yield from islice(find(js), MAX_FINDINGS)
 
     def _new_warnings(self, old: JSON, new: JSON, work: Work) -> list[FieldError]:
-        """Warnings about an update that changes more than `suspend`, without warnings that the stored object gets."""
-        if _apart_from_suspend(old) == _apart_from_suspend(new):
+        """Warnings about an update that the stored object does not get. Empty if only `spec.suspend` changes."""
+        if _spec_and_annotations(old) == _spec_and_annotations(new):
             return []
-        warnings = [error for error in self._create(new, work) if error.is_warning]
-        stored = {(error.rule, error.path) for error in self._create(old, work)} if warnings else set()
-        return [error for error in warnings if (error.rule, error.path) not in stored]
+        warnings = [error for error in self._new_findings(new, work) if error.is_warning]
+        stored_warnings = {(error.rule, error.path) for error in self._new_findings(old, work)} if warnings else set()
+        return [error for error in warnings if (error.rule, error.path) not in stored_warnings]
 
 
 def _findings_by_path(findings: Sequence[FieldError], obj: JSON) -> Findings:
@@ -151,15 +151,15 @@ def _findings_by_path(findings: Sequence[FieldError], obj: JSON) -> Findings:
 
 def _without_consequences(faults: Sequence[FieldError], findings: Iterable[FieldError]) -> Iterator[FieldError]:
     """Findings that are no consequence of a repair: not at a repaired path, nor above or below such a path."""
-    repaired = {fault.path.parts for fault in faults}
-    parents = {parts[:n] for parts in repaired for n in range(len(parts))}
+    repaired_paths = {fault.path.parts for fault in faults}
+    parent_paths = {parts[:n] for parts in repaired_paths for n in range(len(parts))}
     for error in findings:
         parts = error.path.parts
-        source = None if error.rule is None else _SOURCES.get(error.rule)
-        if source in parents or source in repaired:
+        source = None if error.rule is None else _SOURCE_BY_RULE.get(error.rule)
+        if source in parent_paths or source in repaired_paths:
             continue
-        is_below = any(parts[:n] in repaired for n in range(len(parts) + 1))
-        is_above = parts in parents and error.layer is not Layer.SCHEMA and error.rule not in _PRESENCE_RULES
+        is_below = any(parts[:n] in repaired_paths for n in range(len(parts) + 1))
+        is_above = parts in parent_paths and error.layer is not Layer.SCHEMA and error.rule not in _PRESENCE_RULES
         if not is_below and not is_above:
             yield error
 
@@ -188,21 +188,21 @@ def _may_break_cel(spec: Any) -> bool:
     )
 
 
-def _touches_immutable(old: Any, new: Any) -> bool:
-    if any(dig(old, key) != dig(new, key) for key in POLICIES):
+def _changes_immutable_field(old: Any, new: Any) -> bool:
+    if any(dig(old, key) != dig(new, key) for key in POLICY_FIELDS):
         return True
     old_waits, new_waits = (
-        {name: rjob.get("dependsOn") for name, rjob in by_name(dig(spec, "replicatedJobs")).items()}
+        {name: rjob.get("dependsOn") for name, rjob in objects_by_name(dig(spec, "replicatedJobs")).items()}
         for spec in (old, new)
     )
     return old_waits != new_waits
 
 
-def _apart_from_suspend(obj: JSON) -> tuple[Any, Any]:
-    return spec_apart_from_suspend(obj), dig(obj, "metadata", "annotations")
+def _spec_and_annotations(obj: JSON) -> tuple[Any, Any]:
+    return spec_without_suspend(obj), dig(obj, "metadata", "annotations")
 
 
-def spec_apart_from_suspend(obj: JSON | None) -> Any:
+def spec_without_suspend(obj: JSON | None) -> Any:
     """The spec without `suspend`, which may change at any time; a spec that is not an object is returned unchanged."""
     spec = dig(obj, "spec")
     return {key: value for key, value in spec.items() if key != "suspend"} if isinstance(spec, dict) else spec

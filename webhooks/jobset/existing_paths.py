@@ -22,17 +22,17 @@ def move_to_existing_paths(findings: Iterable[FieldError], *objects: JSON) -> li
 
 def _move_to_existing_path(error: FieldError, objects: Sequence[JSON]) -> FieldError:
     parts = error.path.parts
-    depth = max(_depth(obj, parts) for obj in objects)
+    depth = max(_existing_depth(obj, parts) for obj in objects)
     if depth == len(parts):
         return error
-    if error.path == _NAME and any(_depth(obj, _GENERATE_NAME.parts) == len(parts) for obj in objects):
+    if error.path == _NAME and any(_existing_depth(obj, _GENERATE_NAME.parts) == len(parts) for obj in objects):
         return replace(error, path=_GENERATE_NAME)
     if error.verbatim:
         return error
     return replace(error, path=Path(parts[: depth + 1]), type=ErrorType.REQUIRED)
 
 
-def _depth(obj: Any, parts: tuple[str | int, ...]) -> int:
+def _existing_depth(obj: Any, parts: tuple[str | int, ...]) -> int:
     """How many parts of a path exist in the object; the value there may be null."""
     for depth, part in enumerate(parts):
         in_object = isinstance(obj, dict) and part in obj

@@ -16,7 +16,7 @@ from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.copies import write_own_fields
 from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Engine, Findings
-from webhooks.jobset.update.forgotten import put_back
+from webhooks.jobset.update.forgotten import restore_fields
 from webhooks.jobset.update.validate import REPLACE
 from webhooks.json_patch import PatchDraft
 from webhooks.offload import compute, work
@@ -57,17 +57,17 @@ class _Admission:
         if answer_at_once := _answer_without_check(request):
             return answer_at_once
         draft, old = PatchDraft(request.object or {}, work()), request.stored_object
-        forgotten: tuple[str, ...] = ()
+        warnings: tuple[str, ...] = ()
         if old is not None:
-            forgotten = warning_texts(put_back(draft, old, request.field_manager))
+            warnings = warning_texts(restore_fields(draft, old, request.field_manager))
         obj, defaults = with_defaults(draft.object, old, draft.work)
         operations = [*draft.operations, *defaults]
         policies = self.policies
-        if policies is not None and request.stored_object is None and policies.have_defaults:
-            return self._mutation_with_policies(policies.fill, request, obj, operations, forgotten)
-        if policies is not None and policies.may_keep(request):
-            return self._mutation_with_policies(policies.keep, request, obj, operations, forgotten)
-        return self._mutation(request, obj, operations, forgotten)
+        if policies is not None and request.stored_object is None and policies.has_defaults:
+            return self._mutation_with_policies(policies.fill_defaults, request, obj, operations, warnings)
+        if policies is not None and policies.may_restore_defaults(request):
+            return self._mutation_with_policies(policies.restore_defaults, request, obj, operations, warnings)
+        return self._mutation(request, obj, operations, warnings)
 
     async def _mutation_with_policies(
         self,
@@ -75,7 +75,7 @@ class _Admission:
         request: AdmissionRequest,
         obj: JSON,
         operations: list[JSON],
-        forgotten: tuple[str, ...],
+        warnings: tuple[str, ...],
     ) -> AdmissionResponse:
         """The answer about a JobSet that also gets, or keeps, defaults of policies."""
         filled = await fill(request, obj)
@@ -83,19 +83,19 @@ class _Admission:
         if filled.operations:
             write_own_fields(draft, is_new=request.stored_object is None)
         operations = [*operations, *filled.operations, *draft.operations]
-        response = await compute(self._mutation, request, draft.object, operations, forgotten)
+        response = await compute(self._mutation, request, draft.object, operations, warnings)
         return filled.answer(await answer_of(response))
 
     def _mutation(
-        self, request: AdmissionRequest, obj: JSON, operations: list[JSON], forgotten: tuple[str, ...]
+        self, request: AdmissionRequest, obj: JSON, operations: list[JSON], warnings: tuple[str, ...]
     ) -> HandlerAnswer:
         """A refusal if the schema would refuse `obj`; else the patch, and the warnings about restored fields."""
         old = request.stored_object
-        if self.engine.may_hide(obj, old, work()):
+        if self.engine.may_hide_other_faults(obj, old, work()):
             findings = self._check(obj, old)
             if findings.hides_other_faults:
                 return self._answer(request, findings, obj)
-        return AdmissionResponse(patch=tuple(operations), warnings=forgotten)
+        return AdmissionResponse(patch=tuple(operations), warnings=warnings)
 
     def validate(self, request: AdmissionRequest) -> HandlerAnswer:
         """Refuse a JobSet that breaks a rule, with all faults in one answer (docs/reference/validation.md)."""
@@ -117,13 +117,13 @@ class _Admission:
         cluster, policies = self.cluster, self.policies
         if cluster is not None and not cluster.may_send_requests(findings.object, request.stored_object):
             cluster = None
-        if policies is not None and not policies.concern(request):
+        if policies is not None and not policies.may_concern(request):
             policies = None
         if cluster is None and policies is None:
             return answer(findings, obj)
-        return self._answer_with(cluster, policies, request, findings, obj)
+        return self._answer_with_all_findings(cluster, policies, request, findings, obj)
 
-    async def _answer_with(
+    async def _answer_with_all_findings(
         self,
         cluster: ClusterChecks | None,
         policies: "PolicyChecks | None",

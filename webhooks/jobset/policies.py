@@ -29,8 +29,8 @@ from policy.recorded import recorded_defaults
 from policy.sentences import source
 from policy.types import AUDIT_KEY, FAIL, MAX_AUDITED_TEXT, JobSetPolicy
 from webhooks.jobset.answers import warning_texts
-from webhooks.jobset.engine import Findings, spec_apart_from_suspend
-from webhooks.jobset.policy_defaults import PutBack, keep_defaults, put_back_warnings, set_defaults
+from webhooks.jobset.engine import Findings, spec_without_suspend
+from webhooks.jobset.policy_defaults import RestoredDefault, keep_defaults, restored_default_warnings, set_defaults
 from webhooks.jobset.subject import Unreadable, subject
 from webhooks.json_patch import PatchDraft
 from webhooks.metrics import PolicyMetrics
@@ -39,19 +39,19 @@ from webhooks.review import AdmissionRequest, AdmissionResponse, request_refusal
 
 log = logging.getLogger(__name__)
 
-MAX_AUDITED = 20
-"""The most violations of one JobSet that the audit log lists. The log has the number of further violations."""
+MAX_AUDITED_VIOLATIONS = 20
+"""The most violations of one JobSet that an audit annotation lists. The annotation counts further violations."""
 ERROR: Final = "Error"
 """The action of a rule that could not be checked."""
 EXCEPTED: Final = "Excepted"
 """The action of a violated rule from which an exception exempts."""
 MATCH: Final = "match"
-"""In the place of a rule's name: a policy matches the JobSet, or this cannot be decided."""
+"""Stands for a rule's name in decisions about whether a policy matches the JobSet."""
 
 DEFAULTS: Final = "defaults"
-"""In the place of a rule's name: defaults of the policy were set, or could not be set."""
+"""Stands for a rule's name in decisions about the defaults of a policy."""
 
-UNCHECKED = Rule(
+RULE_UNCHECKED = Rule(
     "policy-rule-unchecked",
     ErrorType.INTERNAL,
     "policy {policy}: {rule} was not checked: internal error ({error})",
@@ -60,7 +60,7 @@ UNCHECKED = Rule(
     severity=Severity.WARNING,
 )
 
-NOT_SET = Rule(
+DEFAULTS_NOT_SET = Rule(
     "policy-defaults-not-set",
     ErrorType.INTERNAL,
     "policy {policy}: defaults were not set: internal error ({error})",
@@ -70,15 +70,15 @@ NOT_SET = Rule(
 )
 
 
-_STEPS = 8
-"""Steps of work for the rules of one policy, for each step of checking an object."""
+_STEPS_PER_POLICY = 8
+"""Steps of work for the rules of one policy, for each step of a check of the object."""
 
 Clock = Callable[[], datetime]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """A rule that could not be checked, by the type of the exception."""
+class RuleFailure:
+    """A rule that could not be checked, or defaults that could not be set. `error` is the type of the exception."""
 
     policy: JobSetPolicy
     rule: str
@@ -96,7 +96,7 @@ class Failure:
 
     @property
     def warning(self) -> FieldError:
-        rule = NOT_SET if self.rule == DEFAULTS else UNCHECKED
+        rule = DEFAULTS_NOT_SET if self.rule == DEFAULTS else RULE_UNCHECKED
         return rule.at(SPEC, policy=self.policy.metadata.name, rule=self.rule, error=self.error)
 
     @property
@@ -120,16 +120,16 @@ class ExceptedRule:
 class Judgement:
     """The outcome of all policies for one JobSet."""
 
-    broken: list[Violation] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
-    excepted: list[ExceptedRule] = field(default_factory=list)
-    matched: list[PolicyId] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    failures: list[RuleFailure] = field(default_factory=list)
+    excepted_rules: list[ExceptedRule] = field(default_factory=list)
+    matching_policies: list[PolicyId] = field(default_factory=list)
     """The policies that match the JobSet."""
 
     @property
     def findings(self) -> list[FieldError]:
         """Findings for the author of the JobSet, of policies that deny or warn."""
-        errors = [each.error for each in self.broken if each.policy.spec.denies or each.policy.spec.warns]
+        errors = [each.error for each in self.violations if each.policy.spec.denies or each.policy.spec.warns]
         return errors + [failure.warning for failure in self.failures if failure.warns]
 
     def answer(self, response: AdmissionResponse) -> AdmissionResponse:
@@ -150,7 +150,7 @@ class Judgement:
                 "path": str(each.error.path),
                 "message": shorten(each.error.complaint, MAX_AUDITED_TEXT),
             }
-            for each in self.broken
+            for each in self.violations
             if each.policy.spec.audits
         ]
         entries += [
@@ -160,23 +160,23 @@ class Judgement:
         ]
         entries += [
             {"policy": each.policy.metadata.name, "rule": each.rule, "exception": each.exception}
-            for each in self.excepted
+            for each in self.excepted_rules
         ]
         if not entries:
             return {}
-        more = {"more": len(entries) - MAX_AUDITED} if len(entries) > MAX_AUDITED else {}
-        return {AUDIT_KEY: msgspec.json.encode({"violations": entries[:MAX_AUDITED], **more}).decode()}
+        more = {"more": len(entries) - MAX_AUDITED_VIOLATIONS} if len(entries) > MAX_AUDITED_VIOLATIONS else {}
+        return {AUDIT_KEY: msgspec.json.encode({"violations": entries[:MAX_AUDITED_VIOLATIONS], **more}).decode()}
 
     def count(self, metrics: PolicyMetrics) -> None:
         """Count each decision once."""
         decisions = {
             (each.policy.id, each.rule, action)
-            for each in self.broken
+            for each in self.violations
             for action in each.policy.spec.validation_actions
         }
         decisions |= {(failure.policy.id, failure.rule, ERROR) for failure in self.failures}
-        decisions |= {(each.policy.id, each.rule, EXCEPTED) for each in self.excepted}
-        decisions |= {(policy, MATCH, MATCHED) for policy in self.matched}
+        decisions |= {(each.policy.id, each.rule, EXCEPTED) for each in self.excepted_rules}
+        decisions |= {(policy, MATCH, MATCHED) for policy in self.matching_policies}
         for decision in sorted(decisions):
             metrics.count_decision(*decision)
 
@@ -185,26 +185,29 @@ class Judgement:
 class FilledJobSet:
     """A JobSet with the defaults of `policies`, and the operations that set them.
 
-    `put_back`: defaults that an update has removed and that are set again.
+    `restored_defaults`: defaults that an update has removed and that are set again.
     """
 
     object: JSON
     operations: list[JSON] = field(default_factory=list)
     policies: tuple[PolicyId, ...] = ()
-    failures: list[Failure] = field(default_factory=list)
-    put_back: list[PutBack] = field(default_factory=list)
+    failures: list[RuleFailure] = field(default_factory=list)
+    restored_defaults: list[RestoredDefault] = field(default_factory=list)
 
     def answer(self, response: AdmissionResponse) -> AdmissionResponse:
         """The answer of the webhook, with warnings about defaults that were set again or could not be computed."""
         judgement = Judgement(failures=self.failures)
-        warnings = (*response.warnings, *warning_texts([*judgement.findings, *put_back_warnings(self.put_back)]))
+        warnings = (
+            *response.warnings,
+            *warning_texts([*judgement.findings, *restored_default_warnings(self.restored_defaults)]),
+        )
         return judgement.answer(msgspec.structs.replace(response, warnings=warnings))
 
 
 class PolicyChecks:
     """Judges JobSets by the policies in force, and sets the defaults of these policies in new JobSets.
 
-    `trusted`: user names of the controllers of queues. Their changes at the admission of a JobSet are not judged.
+    `trusted_users`: user names of the controllers of queues. Their changes at the admission of a JobSet are not judged.
     `clock`: gives the time at which exceptions end.
     """
 
@@ -213,21 +216,21 @@ class PolicyChecks:
         source: PolicySource,
         metrics: PolicyMetrics,
         gates: FeatureGates,
-        trusted: Iterable[str] = (),
+        trusted_users: Iterable[str] = (),
         clock: Clock = now,
     ) -> None:
         self.source = source
         self._metrics = metrics
         self._gates = gates
-        self._trusted = frozenset(trusted)
+        self._trusted_users = frozenset(trusted_users)
         self._clock = clock
 
     @property
-    def have_defaults(self) -> bool:
+    def has_defaults(self) -> bool:
         """Whether a new JobSet may get defaults."""
         return any(policy.spec.defaults is not None for policy in self.source.in_force)
 
-    async def fill(self, request: AdmissionRequest, obj: JSON) -> FilledJobSet:
+    async def fill_defaults(self, request: AdmissionRequest, obj: JSON) -> FilledJobSet:
         """A new JobSet with the defaults of the policies in force."""
         policies = self.source.in_force
         try:
@@ -235,7 +238,7 @@ class PolicyChecks:
         except (KubeError, TimeoutError) as error:
             log.warning("defaults of policies cannot be set: the namespace cannot be read: %s", error)
             failures = [
-                Failure(policy, DEFAULTS, type(error).__name__)
+                RuleFailure(policy, DEFAULTS, type(error).__name__)
                 for policy in policies
                 if policy.spec.defaults is not None
             ]
@@ -247,33 +250,35 @@ class PolicyChecks:
             self._metrics.count_decision(policy, DEFAULTS, SET)
         return filled
 
-    def may_keep(self, request: AdmissionRequest) -> bool:
-        """Whether an update may lack a default that has to be kept. Updates by controllers of queues never do."""
-        if request.stored_object is None or not self.have_defaults or request.user_info.username in self._trusted:
+    def may_restore_defaults(self, request: AdmissionRequest) -> bool:
+        """Whether an update may lack a default that has to be restored. Updates by controllers of queues never do."""
+        if request.stored_object is None or not self.has_defaults or request.user_info.username in self._trusted_users:
             return False
         return bool(recorded_defaults(request.stored_object) or recorded_defaults(request.object))
 
-    async def keep(self, request: AdmissionRequest, obj: JSON) -> FilledJobSet:
+    async def restore_defaults(self, request: AdmissionRequest, obj: JSON) -> FilledJobSet:
         """A changed JobSet with those of its earlier defaults that the policies in force would still set."""
         try:
             namespace = await self.source.namespace(request.namespace)
         except (KubeError, TimeoutError) as error:
             log.warning("defaults of policies are not kept: the namespace cannot be read: %s", error)
             return FilledJobSet(obj)
-        return await compute(self._keep_defaults, self.source.in_force, namespace, obj, request.stored_object or {})
+        return await compute(self._restore_defaults, self.source.in_force, namespace, obj, request.stored_object or {})
 
-    def _keep_defaults(
+    def _restore_defaults(
         self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON, old: JSON
     ) -> FilledJobSet:
         def note_failure(policy: JobSetPolicy, error: Exception) -> None:
             _failure(policy, DEFAULTS, error)
 
         draft = PatchDraft(obj)
-        put_back = keep_defaults(draft, old, defaults_for(policies, obj, namespace, self._gates, failed=note_failure))
-        return FilledJobSet(draft.object, draft.operations, put_back=put_back)
+        restored_defaults = keep_defaults(
+            draft, old, defaults_for(policies, obj, namespace, self._gates, failed=note_failure)
+        )
+        return FilledJobSet(draft.object, draft.operations, restored_defaults=restored_defaults)
 
     def _with_defaults(self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON) -> FilledJobSet:
-        failures: list[Failure] = []
+        failures: list[RuleFailure] = []
 
         def note_failure(policy: JobSetPolicy, error: Exception) -> None:
             failures.append(_failure(policy, DEFAULTS, error))
@@ -283,12 +288,12 @@ class PolicyChecks:
         set_by = tuple(policy.id for policy in policies if policy.metadata.name in record)
         return FilledJobSet(draft.object, draft.operations, set_by, failures)
 
-    def concern(self, request: AdmissionRequest) -> bool:
+    def may_concern(self, request: AdmissionRequest) -> bool:
         """Whether policies may have to judge the JobSet: a fast check, of which only False is certain."""
         old, new = request.stored_object, request.object
         if not self.source.in_force or old is None:
             return bool(self.source.in_force)
-        if request.user_info.username in self._trusted or dig(new, "metadata", "deletionTimestamp") is not None:
+        if request.user_info.username in self._trusted_users or dig(new, "metadata", "deletionTimestamp") is not None:
             return False
         return _judged_parts(old) != _judged_parts(new)
 
@@ -299,7 +304,7 @@ class PolicyChecks:
             namespace = await self.source.namespace(request.namespace)
         except (KubeError, TimeoutError) as error:
             log.warning("policies cannot be checked: the namespace cannot be read: %s", error)
-            judgement = Judgement(failures=[Failure(policy, MATCH, type(error).__name__) for policy in policies])
+            judgement = Judgement(failures=[RuleFailure(policy, MATCH, type(error).__name__) for policy in policies])
         else:
             exceptions = self.source.exceptions(request.namespace)
             judgement = await compute(
@@ -307,7 +312,7 @@ class PolicyChecks:
             )
         judgement.count(self._metrics)
         if not request.dry_run:
-            for name, uid in sorted({(each.exception, each.uid) for each in judgement.excepted}):
+            for name, uid in sorted({(each.exception, each.uid) for each in judgement.excepted_rules}):
                 self._metrics.record_exception_use(request.namespace, name, uid)
         return judgement
 
@@ -318,51 +323,51 @@ class PolicyChecks:
         new: JSON,
         old: JSON | None,
         exceptions: Sequence[JobSetPolicyException],
-        at: datetime,
+        time: datetime,
     ) -> Judgement:
         judgement = Judgement()
 
         def is_excepted(policy: JobSetPolicy, rule: str) -> bool:
             exception = excused.get((policy.metadata.name, rule))
             if exception is not None:
-                judgement.excepted.append(ExceptedRule(policy, rule, exception, uids[exception]))
+                judgement.excepted_rules.append(ExceptedRule(policy, rule, exception, uids[exception]))
             return exception is not None
 
         def note_failure(policy: JobSetPolicy, rule: str, error: Exception) -> None:
             judgement.failures.append(_failure(policy, rule, error))
 
-        judged = self._read(new)
+        judged = self._decode(new)
         if judged is not None:
-            judged_before = None if old is None else self._read(old)
+            judged_before = None if old is None else self._decode(old)
             labels = judged.js.metadata.labels
-            judgement.matched = [each.id for each in policies if matches(each, labels, namespace)]
+            judgement.matching_policies = [each.id for each in policies if matches(each, labels, namespace)]
             uids = {each.metadata.name: each.metadata.uid for each in exceptions}
-            excused = excused_rules(exceptions, policies, judged, namespace, at)
-            judgement.broken = violations(
+            excused = excused_rules(exceptions, policies, judged, namespace, time)
+            judgement.violations = violations(
                 policies, judged, namespace, judged_before, excepted=is_excepted, failed=note_failure
             )
         return judgement
 
-    def _read(self, obj: JSON) -> JudgedJobSet | None:
+    def _decode(self, obj: JSON) -> JudgedJobSet | None:
         """The JobSet; None if it cannot be decoded, which the engine reports for a new object."""
         try:
             decoded = subject(obj, self._gates, work=work())
         except Unreadable:
             return None
-        work().spend(decoded.steps * _STEPS * len(self.source.in_force))
+        work().spend(decoded.steps_per_check * _STEPS_PER_POLICY * len(self.source.in_force))
         return JudgedJobSet(decoded.js)
 
 
-def _failure(policy: JobSetPolicy, rule: str, error: Exception) -> Failure:
+def _failure(policy: JobSetPolicy, rule: str, error: Exception) -> RuleFailure:
     """Log a failure of a rule and return it.
 
     The exception's text may quote the object, so only its type and location are logged.
     """
     name = type(error).__name__
     log.error("policy=%s rule=%s failed error=%s at=%s", policy.metadata.name, rule, name, raised_at(error))
-    return Failure(policy, rule, name)
+    return RuleFailure(policy, rule, name)
 
 
 def _judged_parts(obj: JSON | None) -> tuple[Any, ...]:
     """The parts of an object that rules and selectors of policies read."""
-    return spec_apart_from_suspend(obj), dig(obj, "metadata", "labels"), dig(obj, "metadata", "annotations")
+    return spec_without_suspend(obj), dig(obj, "metadata", "labels"), dig(obj, "metadata", "annotations")

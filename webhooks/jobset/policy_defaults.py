@@ -29,7 +29,12 @@ PUT_BACK = Rule(
 
 _ANNOTATION = Path(("metadata", "annotations", ANNOTATION))
 _RJOBS = Path(("spec", "replicatedJobs"))
-_TERMS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+_NODE_AFFINITY_TERMS = (
+    "affinity",
+    "nodeAffinity",
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "nodeSelectorTerms",
+)
 
 
 def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Default]]) -> Record:
@@ -72,16 +77,16 @@ def _missing_paths(obj: JSON, default: Default) -> Iterator[Path]:
         return
     for i, rjob in enumerate(items(obj, *_RJOBS.parts)):
         pod = dig(rjob, *POD)
-        if isinstance(pod, dict) and not _has_own(pod, default):
+        if isinstance(pod, dict) and not _has_own_value(pod, default):
             yield _RJOBS.at(i, *POD, *default.parts)
 
 
-def _has_own(pod: JSON, default: Default) -> bool:
+def _has_own_value(pod: JSON, default: Default) -> bool:
     """Whether the author already selects nodes by the label of the default, or tolerates its taint."""
     if default.parts[0] == "nodeSelector":
         return bool(pod.get("nodeName")) or any(
             dig(expression, "key") == default.parts[1]
-            for term in items(pod, *_TERMS)
+            for term in items(pod, *_NODE_AFFINITY_TERMS)
             for expression in items(term, "matchExpressions")
         )
     if default.parts == ("tolerations",):
@@ -95,10 +100,12 @@ def _tolerates(pod: JSON, key: Any) -> bool:
     return not isinstance(tolerations, list) or any(dig(each, "key") in (key, None, "") for each in tolerations)
 
 
-PutBack = tuple[Path, JobSetPolicy, Default]
+RestoredDefault = tuple[Path, JobSetPolicy, Default]
 
 
-def keep_defaults(draft: PatchDraft, old: JSON, defaults: Iterable[tuple[JobSetPolicy, Default]]) -> list[PutBack]:
+def keep_defaults(
+    draft: PatchDraft, old: JSON, defaults: Iterable[tuple[JobSetPolicy, Default]]
+) -> list[RestoredDefault]:
     """Restore each default that an update leaves out, if a policy has set it and the stored JobSet still has it.
 
     `defaults` are the defaults that the policies in force would set now. A client that applies or replaces an unchanged
@@ -112,32 +119,34 @@ def keep_defaults(draft: PatchDraft, old: JSON, defaults: Iterable[tuple[JobSetP
     recorded = [
         (policy, default) for policy, default in defaults if default.name in record.get(policy.metadata.name, ())
     ]
-    put_back: list[PutBack] = []
+    restored_defaults: list[RestoredDefault] = []
     for policy, default in recorded:
         if default.of_pods:
             for i, rjob in enumerate(items(draft.object, *_RJOBS.parts)):
                 if isinstance(dig(rjob, *POD), dict) and _is_named(rjob):
-                    _keep_in_template(draft, _RJOBS.at(i, *POD), stored.get(rjob["name"]), default)
+                    _restore_in_template(draft, _RJOBS.at(i, *POD), stored.get(rjob["name"]), default)
         elif dig(old, *default.parts) == default.value:
             operation_count = len(draft.operations)
             draft.set_default(path := Path(default.parts), default.value)
             if has_annotation and len(draft.operations) > operation_count:
-                put_back.append((path, policy, default))
+                restored_defaults.append((path, policy, default))
     if recorded and not has_annotation:
         draft.set_default(_ANNOTATION, dig(old, *_ANNOTATION.parts))
-    return put_back
+    return restored_defaults
 
 
-def put_back_warnings(put_back: Iterable[PutBack]) -> list[FieldError]:
+def restored_default_warnings(restored_defaults: Iterable[RestoredDefault]) -> list[FieldError]:
     """Warnings for the author about the defaults that were set again."""
-    return [PUT_BACK.at(path, policy=policy.metadata.name, name=default.name) for path, policy, default in put_back]
+    return [
+        PUT_BACK.at(path, policy=policy.metadata.name, name=default.name) for path, policy, default in restored_defaults
+    ]
 
 
 def _is_named(rjob: Any) -> bool:
     return isinstance(dig(rjob, "name"), str)
 
 
-def _keep_in_template(draft: PatchDraft, path: Path, stored: Any, default: Default) -> None:
+def _restore_in_template(draft: PatchDraft, path: Path, stored: Any, default: Default) -> None:
     """Restore one default in the pod template at `path`. `stored` is the stored form of this template."""
     if default.parts != ("tolerations",):
         if dig(stored, *default.parts) == default.value:

@@ -24,9 +24,9 @@ from kube.model.jsontree import dig, rephrase_for_json, without_nulls
 from kube.model.meta import JSON, Base
 from webhooks.work import Work
 
-MAX_GENERATED_BASE = 58
+MAX_GENERATED_PREFIX_BYTES = 58
 GENERATED_SUFFIX = "xxxxx"
-"""Stands for the five random characters of a generated name, so that a manifest always gets the same answer."""
+"""The placeholder for the five random characters of a generated name. A manifest so always gets the same answer."""
 
 UNREADABLE = Rule(
     id="unreadable",
@@ -37,17 +37,17 @@ UNREADABLE = Rule(
     layer=Layer.SCHEMA,
 )
 T = TypeVar("T")
-_STEPS = 120
+_STEPS_PER_REPLICATED_JOB = 120
 """Steps of work for reading one ReplicatedJob."""
 
 
-class VolumeMount(Base, frozen=True, kw_only=True):
-    """A mount of a volume."""
+class NamedItem(Base, frozen=True, kw_only=True):
+    """An item of a list that is known by its name, such as a mount of a volume."""
 
     name: str = ""
 
 
-class Volume(VolumeMount, frozen=True, kw_only=True):
+class Volume(NamedItem, frozen=True, kw_only=True):
     """A volume of a pod."""
 
     empty_dir: Any = None
@@ -101,7 +101,7 @@ class Container(Base, frozen=True, kw_only=True):
     ports: tuple[Port, ...] = ()
     restart_policy: str = ""
     restart_policy_rules: tuple[Any, ...] = ()
-    volume_mounts: tuple[VolumeMount, ...] = ()
+    volume_mounts: tuple[NamedItem, ...] = ()
 
 
 class PodSpec(Base, frozen=True, kw_only=True):
@@ -193,7 +193,7 @@ class Entry:
         return self.job.template.spec.restart_policy == "Never"
 
     @cached_property
-    def steps(self) -> int:
+    def steps_per_check(self) -> int:
         """Steps of work for one check: one for each item that the check may read, and a few more."""
         pod = self.job.template.spec
         steps = 5 + len(pod.volumes)
@@ -216,7 +216,7 @@ class Entry:
         return size
 
     @cached_property
-    def containers(self) -> tuple[str, ...]:
+    def container_names(self) -> tuple[str, ...]:
         """Names of containers and init containers."""
         return tuple(container.name for container in self.job.template.spec.all_containers)
 
@@ -274,7 +274,7 @@ class Subject:
     limits: SetLimits
 
     @cached_property
-    def without_agent(self) -> frozenset[str]:
+    def names_without_agent(self) -> frozenset[str]:
         """Names of the ReplicatedJobs that get no agent for restarts in place."""
         return jobs_without_agent(self.js)
 
@@ -283,12 +283,12 @@ class Subject:
         return self.js.metadata.name
 
     @cached_property
-    def steps(self) -> int:
+    def steps_per_check(self) -> int:
         """Steps of work for one check: one for each item that the check may read, and a few more."""
         rules, success = self.failure_policy.rules, self.js.spec.success_policy
         targets = sum(1 + len(rule.target_replicated_jobs) for rule in rules)
         targets += len(success.target_replicated_jobs) if success else 0
-        return sum(entry.steps for entry in self.entries) + len(self.claims) + targets
+        return sum(entry.steps_per_check for entry in self.entries) + len(self.claims) + targets
 
     @property
     def failure_policy(self) -> FailurePolicy:
@@ -296,7 +296,7 @@ class Subject:
         return self.js.spec.failure_policy or FailurePolicy()
 
     @cached_property
-    def by_name(self) -> dict[str, Entry]:
+    def entries_by_name(self) -> dict[str, Entry]:
         """The ReplicatedJobs by name. If a name is repeated, the first ReplicatedJob has it."""
         return {entry.rjob.name: entry for entry in reversed(self.entries)}
 
@@ -306,7 +306,7 @@ class Subject:
         return sum(entry.pod_count for entry in self.entries)
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
+    def replicated_job_names(self) -> tuple[str, ...]:
         """Names of the ReplicatedJobs, in their order."""
         return tuple(entry.rjob.name for entry in self.entries)
 
@@ -322,7 +322,11 @@ class Subject:
 
     def targets(self, names: Sequence[str]) -> list[Entry]:
         """The ReplicatedJobs with the names in `targetReplicatedJobs` of a policy; no names mean all."""
-        return [self.by_name[name] for name in names if name in self.by_name] if names else list(self.entries)
+        return (
+            [self.entries_by_name[name] for name in names if name in self.entries_by_name]
+            if names
+            else list(self.entries)
+        )
 
 
 class Unreadable(Exception):  # noqa: N818 -- the object is, nothing failed
@@ -341,8 +345,8 @@ def subject(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS, 
     js = _read(without_nulls(content) if encoded is None or b"null" in encoded else content, JobSet, Path())
     meta = js.metadata
     if not meta.name and meta.generate_name:
-        base = meta.generate_name.encode()[:MAX_GENERATED_BASE].decode(errors="ignore")
-        js = msgspec.structs.replace(js, metadata=msgspec.structs.replace(meta, name=base + GENERATED_SUFFIX))
+        base_path = meta.generate_name.encode()[:MAX_GENERATED_PREFIX_BYTES].decode(errors="ignore")
+        js = msgspec.structs.replace(js, metadata=msgspec.structs.replace(meta, name=base_path + GENERATED_SUFFIX))
     return Subject(
         js,
         len(encoded or b""),
@@ -365,7 +369,7 @@ def _as_json(value: Any) -> bytes | None:
 def _entries(js: JobSet, work: Work) -> Iterator[Entry]:
     for i, (path, rjob) in enumerate(replicated_jobs(js)):
         entry = Entry(i, path, rjob, _read(rjob.template, JobTemplate, path.at("template")))
-        work.spend(_STEPS + entry.steps)
+        work.spend(_STEPS_PER_REPLICATED_JOB + entry.steps_per_check)
         yield entry
 
 
@@ -375,14 +379,14 @@ def _claims(js: JobSet) -> Iterator[Claim]:
         yield Claim(path, meta.name, meta.namespace)
 
 
-def _read(value: Any, kind: type[T], base: Path) -> T:
+def _read(value: Any, kind: type[T], base_path: Path) -> T:
     try:
         # Not strict, to accept integers written as 2.0: the schema has refused all other wrong types.
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
         complaint, _, location = str(error).partition(" - at `")
-        path = base.at(*_parts(location))
-        offending = dig(value, *path.parts[len(base.parts) :])
+        path = base_path.at(*_parts(location))
+        offending = dig(value, *path.parts[len(base_path.parts) :])
         raise Unreadable(UNREADABLE.at(path, offending, what=rephrase_for_json(complaint))) from None
 
 

@@ -44,7 +44,7 @@ from webhooks.jobset.rules import volume_claims as claims
 from webhooks.jobset.subject import Subject
 from webhooks.work import Work
 
-SCHEDULING: tuple[SubjectCheck, ...] = (
+SCHEDULING_CHECKS: tuple[SubjectCheck, ...] = (
     scheduling.check_gates,
     scheduling.check_unions,
     scheduling.check_names,
@@ -61,7 +61,7 @@ SCHEDULING: tuple[SubjectCheck, ...] = (
     spares.check_scheduling_groups,
 )
 """Checks of scheduling groups, which are repeated on every update of a set with spec.scheduling."""
-BEFORE: tuple[SubjectCheck, ...] = (
+FIRST_CHECKS: tuple[SubjectCheck, ...] = (
     depends_on.check_startup_policy,
     execution.check_single_order,
     execution.check_state,
@@ -81,7 +81,7 @@ BEFORE: tuple[SubjectCheck, ...] = (
     managed_by.check_manager_name,
     managed_by.check_copied_fields,
 )
-PER_REPLICATED_JOB: tuple[EntryCheck, ...] = (
+REPLICATED_JOB_CHECKS: tuple[EntryCheck, ...] = (
     names.check_pod_count,
     names.check_group_name,
     names.check_name,
@@ -97,7 +97,7 @@ PER_REPLICATED_JOB: tuple[EntryCheck, ...] = (
     exit_codes.check_exit_code_policy,
     placement.check_replicated_job,
 )
-AFTER: tuple[SubjectCheck, ...] = (
+LAST_CHECKS: tuple[SubjectCheck, ...] = (
     success.check_targets,
     success.check_min_succeeded,
     elastic.check_bounds,
@@ -128,9 +128,9 @@ AFTER: tuple[SubjectCheck, ...] = (
     dns.check_dns_off,
     scheduling_pods.check_pod_set_count,
     scheduling_pods.check_kai_stages,
-    *SCHEDULING,
+    *SCHEDULING_CHECKS,
 )
-TEXTS: tuple[SubjectCheck, ...] = (
+TEXT_CHECKS: tuple[SubjectCheck, ...] = (
     variables.check_variables,
     addresses.check_addresses,
     ranks.check_ranks,
@@ -140,23 +140,23 @@ TEXTS: tuple[SubjectCheck, ...] = (
 
 def create_findings(js: Subject, work: Work) -> Iterator[FieldError]:
     """The findings about a new JobSet, in discovery order."""
-    for check in BEFORE:
-        work.spend(js.steps)
+    for check in FIRST_CHECKS:
+        work.spend(js.steps_per_check)
         yield from check(js)
     for entry in js.entries:
-        work.spend(entry.steps * len(PER_REPLICATED_JOB))
-        for each in PER_REPLICATED_JOB:
+        work.spend(entry.steps_per_check * len(REPLICATED_JOB_CHECKS))
+        for each in REPLICATED_JOB_CHECKS:
             yield from each(js, entry)
-    for check in AFTER:
-        work.spend(js.steps)
+    for check in LAST_CHECKS:
+        work.spend(js.steps_per_check)
         yield from check(js)
     text_size = sum(entry.text_size for entry in js.entries)
-    for check in TEXTS:
-        work.spend(js.steps + text_size)
+    for check in TEXT_CHECKS:
+        work.spend(js.steps_per_check + text_size)
         yield from check(js)
 
 
 def scheduling_findings(js: Subject) -> Iterator[FieldError]:
     """Findings about spec.scheduling alone."""
-    for check in SCHEDULING:
+    for check in SCHEDULING_CHECKS:
         yield from check(js)

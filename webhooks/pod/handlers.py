@@ -1,7 +1,7 @@
 """The two admission handlers of pods, ready for `webhooks.router.create_app`.
 
-The webhook configurations select the pods of JobSets; the handlers do not change any other pod. They refuse pods that
-can never run, and gate a follower that has to wait.
+The webhook configurations select the pods of JobSets, and the handlers do not change any other pod. The handlers refuse
+pods that can never run, and gate a follower that has to wait.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,8 +13,8 @@ from api.exclusive import Domain, NoDomain, TermForm
 from api.spares import promises_to, rank_of
 from webhooks.offload import compute
 from webhooks.pod.mutate import mutations
-from webhooks.pod.subject import Pod, UnreadablePodError, read
-from webhooks.pod.validate import is_stranded, refusal, why_impossible
+from webhooks.pod.subject import Pod, UnreadablePodError, decode_pod
+from webhooks.pod.validate import impossible_reason, is_stranded, stranded_message
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, namespace_refusal, request_refusal
 
 MUTATE_PATH = "/mutate--v1-pod"
@@ -34,25 +34,25 @@ class Domains(Protocol):
 class Promises(Protocol):
     """The pods to which a JobSet has promised places of spares."""
 
-    async def has(self, namespace: str, jobset: str, uid: str, promises: frozenset[str]) -> bool:
+    async def has_promised(self, namespace: str, jobset: str, uid: str, promises: frozenset[str]) -> bool:
         """Whether the JobSet has made one of these promises."""
 
 
 def pod_handlers(
-    domains: Domains, form: Callable[[], TermForm], promises: Promises | None = None
+    domains: Domains, term_form: Callable[[], TermForm], promises: Promises | None = None
 ) -> Mapping[str, Handler]:
-    """Handlers by URL path. `form` returns the form of anti-affinity that this API server supports.
+    """Handlers by URL path. `term_form` returns the form of anti-affinity that this API server supports.
 
     `promises` None: there are no spares.
     """
-    admission = _Admission(domains, form, promises)
+    admission = _Admission(domains, term_form, promises)
     return {MUTATE_PATH: admission.mutate, VALIDATE_PATH: admission.validate}
 
 
 @dataclass(frozen=True, slots=True)
 class _Admission:
     domains: Domains
-    form: Callable[[], TermForm]
+    term_form: Callable[[], TermForm]
     promises: Promises | None
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
@@ -61,10 +61,10 @@ class _Admission:
         if isinstance(pod, AdmissionResponse):
             return pod
         domain = None
-        if pod.follows:
+        if pod.is_follower:
             domain = await self.domains.settle(request.namespace, pod.job_uid, pod.topology or "")
         is_promised = await self._is_promised(request.namespace, pod)
-        operations = await compute(mutations, request.object or {}, self.form(), domain, is_promised)
+        operations = await compute(mutations, request.object or {}, self.term_form(), domain, is_promised)
         return AdmissionResponse(patch=tuple(operations))
 
     async def _is_promised(self, namespace: str, pod: Pod) -> bool:
@@ -74,7 +74,7 @@ class _Admission:
             return False
         name, uid = labels.get(keys.JOBSET_NAME, ""), labels.get(keys.JOBSET_UID, "")
         promises = promises_to(rank_of(pod.name), exclusive=pod.topology is not None)
-        return pod.ours and bool(name) and await self.promises.has(namespace, name, uid, promises)
+        return pod.needs_mutation and bool(name) and await self.promises.has_promised(namespace, name, uid, promises)
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Refuse a follower that would be scheduled anywhere (docs/reference/pod-webhooks.md#what-is-refused)."""
@@ -84,7 +84,7 @@ class _Admission:
         if not is_stranded(pod):
             return AdmissionResponse()
         domain = self.domains.find(request.namespace, pod.job_uid, pod.topology or "")
-        return request_refusal(403, "Forbidden", refusal(pod, domain))
+        return request_refusal(403, "Forbidden", stranded_message(pod, domain))
 
 
 async def _pod_or_answer(request: AdmissionRequest) -> Pod | AdmissionResponse:
@@ -93,12 +93,12 @@ async def _pod_or_answer(request: AdmissionRequest) -> Pod | AdmissionResponse:
         return AdmissionResponse()
     if request.object is None:
         return request_refusal(400, "BadRequest", "request.object is missing from a review of CREATE")
-    if outside := namespace_refusal(request):
-        return outside
+    if namespace_fault := namespace_refusal(request):
+        return namespace_fault
     try:
-        pod = await compute(read, request.object)
+        pod = await compute(decode_pod, request.object)
     except UnreadablePodError as error:
         return request_refusal(400, "BadRequest", str(error))
-    if text := why_impossible(pod):
+    if text := impossible_reason(pod):
         return request_refusal(403, "Forbidden", text)
     return pod

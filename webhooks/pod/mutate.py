@@ -12,7 +12,7 @@ from kube.model.field import SPEC, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from webhooks.json_patch import PatchDraft
-from webhooks.pod.subject import Pod, read
+from webhooks.pod.subject import Pod, decode_pod
 
 _LABELS = Path(("metadata", "labels"))
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -23,17 +23,17 @@ _GATES = SPEC.at("schedulingGates")
 
 def mutations(
     pod: JSON,
-    form: TermForm,
+    term_form: TermForm,
     domain: Domain | NoDomain | None,
     is_promised: bool = False,
 ) -> list[JSON]:
     """Operations on the pod of the request; empty if the pod needs no changes. Raises `UnreadablePodError`.
 
-    `domain`: of a follower's Job. `is_promised`: the pod has to wait for the place of a spare. Null parents count as
-    absent, as in the API.
+    `domain` is the domain of a follower's Job. `is_promised`: the pod has to wait for the place of a spare. Null
+    parents count as absent, as in the API.
     """
-    subject = read(pod)
-    if not subject.ours:
+    subject = decode_pod(pod)
+    if not subject.needs_mutation:
         return []
     draft = PatchDraft(pod)
     if subject.spec.priority is not None:
@@ -41,23 +41,23 @@ def mutations(
     if is_promised:
         draft.append(_GATES, {"name": keys.SPARE_GATE})
     if subject.topology is not None:
-        if subject.leads:
-            _lead(draft, subject, subject.topology, form)
+        if subject.is_leader:
+            _patch_leader(draft, subject, subject.topology, term_form)
         else:
-            _follow(draft, subject, subject.topology, domain)
+            _patch_follower(draft, subject, subject.topology, domain)
     return draft.operations
 
 
-def _lead(draft: PatchDraft, pod: Pod, topology: str, form: TermForm) -> None:
+def _patch_leader(draft: PatchDraft, pod: Pod, topology: str, term_form: TermForm) -> None:
     job_key = pod.metadata.labels.get(keys.JOB_KEY, "")
     priority = dig(draft.object, *_LABELS.parts, keys.PRIORITY)
     draft.append(_AFFINITY, affinity_term(topology, job_key))
-    terms = {each: anti_affinity_term(topology, job_key, priority, each) for each in TermForm}
-    if not any(term in pod.spec.affinity.pod_anti_affinity.required for term in terms.values()):
-        draft.append(_ANTI_AFFINITY, terms[form])
+    terms_by_form = {each: anti_affinity_term(topology, job_key, priority, each) for each in TermForm}
+    if not any(term in pod.spec.affinity.pod_anti_affinity.required for term in terms_by_form.values()):
+        draft.append(_ANTI_AFFINITY, terms_by_form[term_form])
 
 
-def _follow(draft: PatchDraft, pod: Pod, topology: str, domain: Domain | NoDomain | None) -> None:
+def _patch_follower(draft: PatchDraft, pod: Pod, topology: str, domain: Domain | NoDomain | None) -> None:
     is_gated = pod.is_gated
     if isinstance(domain, Domain):
         draft.set_value(SPEC.at("nodeSelector", topology), domain.value)

@@ -20,12 +20,12 @@ from kube.resources import Resource
 log = logging.getLogger(__name__)
 
 JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, keys.PLURAL)
-ANSWER = 1.0
-"""Seconds for the answer of the API server: the timeout of the webhook is 2 s."""
-SHARED = 0.25
+ANSWER_TIMEOUT = 1.0
+"""Seconds for the answer of the API server. The timeout of the webhook is 2 s."""
+RUNNING_READ_TIMEOUT = 0.25
 """The most seconds that a read of a JobSet waits for the running read of this JobSet."""
-AT_ONCE = 16
-"""The most JobSets that are read at the same time; more of them wait up to `ANSWER`."""
+MAX_READS = 16
+"""The most JobSets that are read at the same time; more of them wait up to `ANSWER_TIMEOUT`."""
 
 
 _Key = tuple[str, str]
@@ -46,15 +46,15 @@ class Promises:
 
     def __init__(self, client: Client) -> None:
         self._client = client.without_repeats()
-        self._turns = asyncio.Semaphore(AT_ONCE)
-        self._waiting: dict[_Key, asyncio.Task[_JobSet | None]] = {}
+        self._read_slots = asyncio.Semaphore(MAX_READS)
+        self._waiting_reads: dict[_Key, asyncio.Task[_JobSet | None]] = {}
         """Reads that have not begun, at most one for each JobSet."""
-        self._running: dict[_Key, asyncio.Task[_JobSet | None]] = {}
+        self._running_reads: dict[_Key, asyncio.Task[_JobSet | None]] = {}
 
-    async def has(self, namespace: str, jobset: str, uid: str, promises: frozenset[str]) -> bool:
-        """Whether the JobSet of that UID has made one of these promises.
+    async def has_promised(self, namespace: str, jobset: str, uid: str, promises: frozenset[str]) -> bool:
+        """Whether the JobSet with this UID has made one of these promises.
 
-        `jobset` comes from a label, which the API server checks only after admission: it may be any text, such as a
+        `jobset` comes from a label, which the API server checks only after admission. So it may be any text, such as a
         path.
         """
         if dns1123_subdomain(jobset):
@@ -66,28 +66,28 @@ class Promises:
     def _read(self, namespace: str, jobset: str) -> asyncio.Task[_JobSet | None]:
         """The next read of a JobSet, which all callers share until it begins.
 
-        It begins after the running read of this JobSet, but waits at most `SHARED` for it, so that enough time is left
-        after a slow answer.
+        It begins after the running read of this JobSet, but waits at most `RUNNING_READ_TIMEOUT` for it, so that enough
+        time is left after a slow answer.
         """
         key = namespace, jobset
-        if key not in self._waiting:
-            self._waiting[key] = asyncio.create_task(self._read_next(key, self._running.get(key)))
-        return self._waiting[key]
+        if key not in self._waiting_reads:
+            self._waiting_reads[key] = asyncio.create_task(self._read_next(key, self._running_reads.get(key)))
+        return self._waiting_reads[key]
 
     async def _read_next(self, key: _Key, running: asyncio.Task[_JobSet | None] | None) -> _JobSet | None:
         namespace, jobset = key
-        this_read = self._waiting[key]
+        this_read = self._waiting_reads[key]
         try:
-            async with asyncio.timeout(ANSWER):
+            async with asyncio.timeout(ANSWER_TIMEOUT):
                 if running is not None:
-                    await asyncio.wait([running], timeout=SHARED)
-                async with self._turns:
-                    self._running[key] = self._waiting.pop(key)
+                    await asyncio.wait([running], timeout=RUNNING_READ_TIMEOUT)
+                async with self._read_slots:
+                    self._running_reads[key] = self._waiting_reads.pop(key)
                     return await self._client.get(JOBSETS, jobset, namespace=namespace, type=_JobSet)
         except (KubeError, TimeoutError) as error:
             log.info("promises of JobSet %s/%s are not known: %s", namespace, jobset, error)
             return None
         finally:
-            for reads in (self._waiting, self._running):
+            for reads in (self._waiting_reads, self._running_reads):
                 if reads.get(key) is this_read:
                     del reads[key]

@@ -1,6 +1,6 @@
 """A pod with the fields that its webhooks need. Pure.
 
-Normally the API server has decoded the pod before. If it has not, an invalid value is an error.
+Normally the API server has decoded the pod before. A review from another client may have a pod with invalid values.
 """
 
 import msgspec
@@ -8,7 +8,7 @@ import msgspec
 from api import exclusive, keys
 from kube.model.jsontree import rephrase_for_json, without_nulls
 from kube.model.meta import JSON, Base, ObjectMeta
-from webhooks.jobset.subject import GENERATED_SUFFIX, VolumeMount
+from webhooks.jobset.subject import GENERATED_SUFFIX, NamedItem
 
 
 class Terms(Base, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class PodSpec(Base, frozen=True, kw_only=True):
     priority: int | None = None
     node_name: str = ""
     node_selector: dict[str, str] = {}
-    scheduling_gates: tuple[VolumeMount, ...] = ()
+    scheduling_gates: tuple[NamedItem, ...] = ()
     affinity: Affinity = Affinity()
 
 
@@ -47,8 +47,8 @@ class Pod(Base, frozen=True, kw_only=True):
         return meta.name or f"{meta.generate_name}{GENERATED_SUFFIX}"
 
     @property
-    def ours(self) -> bool:
-        """Whether the pod is of a JobSet without the node-selector strategy, which needs no webhook of pods."""
+    def needs_mutation(self) -> bool:
+        """Whether the pod belongs to a JobSet without the node-selector strategy, which needs no webhook of pods."""
         annotations = self.metadata.annotations
         return keys.JOBSET_NAME in annotations and keys.NODE_SELECTOR_STRATEGY not in annotations
 
@@ -58,12 +58,12 @@ class Pod(Base, frozen=True, kw_only=True):
         return exclusive.topology_of(self.metadata.annotations)
 
     @property
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether the pod is the leader of an exclusive Job, whose node decides the domain."""
         return self.topology is not None and exclusive.leads(self.metadata.annotations)
 
     @property
-    def follows(self) -> bool:
+    def is_follower(self) -> bool:
         """Whether the pod is a follower, which has to run in the domain of its leader."""
         return self.topology is not None and not exclusive.leads(self.metadata.annotations)
 
@@ -83,7 +83,7 @@ class UnreadablePodError(ValueError):
     """The object does not have the form of a pod. The text has the path, and quotes no value of the object."""
 
 
-def read(pod: JSON) -> Pod:
+def decode_pod(pod: JSON) -> Pod:
     """Decode a pod. Raises `UnreadablePodError`."""
     try:
         return msgspec.convert(without_nulls(pod), Pod)

@@ -12,13 +12,13 @@ from webhooks.pod.subject import Pod
 _TRANSIENT = "this is an expected, transient error"
 
 
-def why_impossible(pod: Pod) -> str | None:
+def impossible_reason(pod: Pod) -> str | None:
     """Why this pod of an exclusive Job can never run; None for every other pod."""
     if pod.topology is None:
         return None
     if keys.JOB_KEY not in pod.metadata.labels:
         return f"pod missing label: {keys.JOB_KEY}: nobody can say which Job pod {pod.name} belongs to; {MADE_BY_HAND}"
-    if pod.leads:
+    if pod.is_leader:
         return None
     if keys.COMPLETION_INDEX not in pod.metadata.annotations:
         return (
@@ -34,11 +34,11 @@ def why_impossible(pod: Pod) -> str | None:
 
 def is_stranded(pod: Pod) -> bool:
     """Whether a pod is a follower with neither a domain nor the gate, which could be scheduled to any node."""
-    return pod.follows and not pod.is_gated and pod.topology not in pod.spec.node_selector
+    return pod.is_follower and not pod.is_gated and pod.topology not in pod.spec.node_selector
 
 
-def refusal(pod: Pod, domain: Domain | NoDomain) -> str:
-    """The message about a stranded pod. `domain`: of its Job."""
+def stranded_message(pod: Pod, domain: Domain | NoDomain) -> str:
+    """The message about a stranded pod. `domain` is the domain of its Job."""
     fault = "follower pod node selector not set"
     if isinstance(domain, NoDomain) and domain.leader and not domain.node:
         fault = f"leader pod not yet scheduled, not creating follower pod. {_TRANSIENT}"

@@ -45,19 +45,21 @@ def policy_handlers(
 ) -> Mapping[str, Handler]:
     """The handlers by URL path. `source`: the stored policies."""
     return {
-        POLICY_PATH: partial(_validate, schemas.policy, source, gates),
-        EXCEPTION_PATH: partial(_validate_exception, schemas.exception, source, clock),
+        POLICY_PATH: partial(_review_policy, schemas.policy, source, gates),
+        EXCEPTION_PATH: partial(_review_exception, schemas.exception, source, clock),
     }
 
 
-def faults_of(schema: Schema, obj: JSON, known: Sequence[FieldError] = ()) -> tuple[list[FieldError], JobSetPolicy]:
+def faults_of(
+    schema: Schema, obj: JSON, known_faults: Sequence[FieldError] = ()
+) -> tuple[list[FieldError], JobSetPolicy]:
     """The faults of a policy, and the policy, decoded after values that the schema refuses were removed.
 
-    `known`: faults, such as unknown fields and an invalid name, that a caller outside of a webhook has found.
+    `known_faults`: faults that the caller has found before, such as unknown fields and an invalid name.
     """
     obj = without_nulls(obj)
     schema_faults = schema.faults(obj)
-    errors = [*known, *schema_faults]
+    errors = [*known_faults, *schema_faults]
     name = dig(obj, "metadata", "name")
     metadata = {"name": name if isinstance(name, str) else ""}
     policy = read_policy({**schema.repair(obj, schema_faults), "metadata": metadata})
@@ -74,7 +76,7 @@ def _overlap(path: tuple[str | int, ...], wrong_path: tuple[str | int, ...]) -> 
     return path[:shorter] == wrong_path[:shorter]
 
 
-def _validate(
+def _review_policy(
     schema: Schema, source: PolicySource, gates: FeatureGates, request: AdmissionRequest
 ) -> AdmissionResponse:
     """Refuse a policy with faults; warn of likely unintended effects."""
@@ -93,7 +95,7 @@ def _answer(findings: Sequence[FieldError], kind: str, request: AdmissionRequest
     return verdict(errors, warnings, GROUP, kind, name if isinstance(name, str) else "")
 
 
-async def _validate_exception(
+async def _review_exception(
     schema: Schema, source: PolicySource, clock: Clock, request: AdmissionRequest
 ) -> AdmissionResponse:
     """Refuse an exception that has faults or that its policy does not allow, unless its spec is unchanged."""

@@ -3,7 +3,7 @@
 The CRD of policies may be installed and removed while the manager runs, so it is looked up again and again. Without the
 CRD nothing is watched.
 
-Remembered: these objects, as the watches show them. A process that has not listed the policies yet does not serve; a
+Remembered: these objects, as the watches show them. A process does not serve before it has listed the policies. A
 namespace that is not in the cache is read.
 """
 
@@ -29,31 +29,32 @@ log = logging.getLogger(__name__)
 JOBSET_POLICIES = Resource(GROUP, VERSION, KIND, PLURAL, namespaced=False)
 POLICY_EXCEPTIONS = Resource(GROUP, VERSION, EXCEPTION_KIND, EXCEPTION_PLURAL)
 BY_NAMESPACE = "namespace"
-"""An index that gives all exceptions of a namespace: they all have the same value."""
+"""The index that gives all exceptions of a namespace. All exceptions have the value "" in it."""
 READ_TIMEOUT = 2.0
 """Seconds for reading a namespace that is not in the cache."""
 
-READS = 16
+MAX_READS = 16
 """The most namespaces that are read at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """Seconds until the next look-up of the CRD: if there was no answer, if it is absent, if it is present.
+    """Seconds until the next look-up of the CRD (`after_no_answer`, `while_absent`, `while_served`).
 
-    `log_every`: at least this time between two log lines that policies cannot be listed; `number`: between two log
-    lines with the number of policies.
+    `between_failure_logs` and `between_count_logs`: the least seconds between two log lines that policies cannot be
+    listed, and between two log lines with the number of policies.
     """
 
-    unanswered: float = 1.0
-    absent: float = 15.0
-    present: float = 300.0
-    log_every: float = 60.0
-    number: float = 5.0
+    after_no_answer: float = 1.0
+    while_absent: float = 15.0
+    while_served: float = 300.0
+    between_failure_logs: float = 60.0
+    between_count_logs: float = 5.0
 
 
 PAUSES = Pauses()
-Beside = Callable[[], Coroutine[Any, Any, None]]
+Companion = Callable[[], Coroutine[Any, Any, None]]
+"""Makes a coroutine that runs while the API server serves policies."""
 OnWatch = Callable[
     [Informer[JobSetPolicy], Informer[KnownNamespace], Informer[JobSetPolicyException] | None],
     None,
@@ -63,28 +64,28 @@ OnWatch = Callable[
 class PolicyWatches:
     """The policies in force, exceptions, and namespaces. Each process that serves admission has one instance.
 
-    `beside`: further coroutines that run while the API server serves policies. `on_watch` is called with the caches
-    whenever new caches were created. `says_number`: whether the number of policies is logged.
+    `companions`: further coroutines that run while the API server serves policies. `on_watch` is called with the caches
+    whenever new caches were created. `logs_policy_count`: whether the number of policies is logged.
     """
 
     def __init__(
         self,
         client: Client,
         *,
-        beside: Sequence[Beside] = (),
+        companions: Sequence[Companion] = (),
         on_watch: OnWatch | None = None,
-        says_number: bool = True,
+        logs_policy_count: bool = True,
         pauses: Pauses = PAUSES,
     ) -> None:
         self._client = client
-        self._beside = beside
+        self._companions = companions
         self._on_watch = on_watch
-        self._says_number = says_number
+        self._logs_policy_count = logs_policy_count
         self._pauses = pauses
         self._changed = asyncio.Event()
         self._settled = asyncio.Event()
         self._problem = "no answer yet"
-        self._reads = asyncio.Semaphore(READS)
+        self._read_slots = asyncio.Semaphore(MAX_READS)
         self._namespaces: Informer[KnownNamespace] | None = None
         self._exceptions: Informer[JobSetPolicyException] | None = None
         self._annotations: frozenset[str] = frozenset()
@@ -112,7 +113,7 @@ class PolicyWatches:
         cached = self._namespaces and self._namespaces.store.get("", name)
         if cached and cached.asked >= annotations:
             return cached.read
-        async with asyncio.timeout(READ_TIMEOUT), self._reads:
+        async with asyncio.timeout(READ_TIMEOUT), self._read_slots:
             metadata = await self._client.get(NAMESPACES, name, type=NamespaceMetadata, timeout=READ_TIMEOUT)
         return keeping(lambda: annotations)(metadata).read
 
@@ -133,15 +134,15 @@ class PolicyWatches:
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
-            if self._says_number:
-                group.create_task(self._say_number())
-            await self._look_and_watch()
+            if self._logs_policy_count:
+                group.create_task(self._log_policy_count())
+            await self._watch_while_served()
 
-    async def _look_and_watch(self) -> None:
+    async def _watch_while_served(self) -> None:
         while True:
             served = await self._served_plurals()
             if served is None:
-                await asyncio.sleep(self._pauses.unanswered)
+                await asyncio.sleep(self._pauses.after_no_answer)
             elif PLURAL in served:
                 await self._watch(with_exceptions=EXCEPTION_PLURAL in served)
             else:
@@ -149,9 +150,9 @@ class PolicyWatches:
                     self._changed.set()
                 self._namespaces, self._exceptions, self._annotations, self.in_force = None, None, frozenset(), ()
                 self._settled.set()
-                await asyncio.sleep(self._pauses.absent)
+                await asyncio.sleep(self._pauses.while_absent)
 
-    async def _say_number(self) -> None:
+    async def _log_policy_count(self) -> None:
         """Log how many policies are in force whenever that number has changed."""
         logged_number = None
         while True:
@@ -160,7 +161,7 @@ class PolicyWatches:
             if (number := len(self.in_force)) != logged_number:
                 log.info("policies are in force: %d", number)
                 logged_number = number
-                await asyncio.sleep(self._pauses.number)
+                await asyncio.sleep(self._pauses.between_count_logs)
 
     async def _served_plurals(self) -> frozenset[str] | None:
         """Plural names of the resources of the group that the API server serves; None if there is no answer."""
@@ -182,7 +183,7 @@ class PolicyWatches:
             metadata_only=True,
         )
         policies.on_event(lambda *_: self._put_into_force(policies))
-        coroutines = [policies.run(), self._namespaces.run(), *(each() for each in self._beside)]
+        coroutines = [policies.run(), self._namespaces.run(), *(each() for each in self._companions)]
         exceptions: Informer[JobSetPolicyException] | None = None
         if with_exceptions:
             by_namespace = {BY_NAMESPACE: lambda _: [""]}
@@ -190,11 +191,11 @@ class PolicyWatches:
             coroutines.append(exceptions.run())
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(coroutine) for coroutine in coroutines]
-            await self._sync(policies, exceptions)
+            await self._wait_for_first_lists(policies, exceptions)
             if self._on_watch is not None and policies.synced:
                 self._on_watch(policies, self._namespaces, exceptions)
             while await self._serves_the_same(with_exceptions=with_exceptions):  # noqa: ASYNC110 -- discovery cannot be watched
-                await asyncio.sleep(self._pauses.present)
+                await asyncio.sleep(self._pauses.while_served)
             for task in tasks:
                 task.cancel()
         log.info("what is served of %s has changed", API_VERSION)
@@ -203,12 +204,14 @@ class PolicyWatches:
         served = await self._served_plurals()
         return served is None or (PLURAL in served and (EXCEPTION_PLURAL in served) is with_exceptions)
 
-    async def _sync(self, policies: Informer[JobSetPolicy], exceptions: Informer[JobSetPolicyException] | None) -> None:
+    async def _wait_for_first_lists(
+        self, policies: Informer[JobSetPolicy], exceptions: Informer[JobSetPolicyException] | None
+    ) -> None:
         """Wait for the first lists."""
         for informer in (policies, exceptions):
             while informer is not None and not informer.synced:
                 try:
-                    await informer.wait_synced(self._pauses.log_every)
+                    await informer.wait_synced(self._pauses.between_failure_logs)
                 except SyncTimeoutError as error:
                     self._problem = str(error)
                     log.warning("policies, or exceptions from them, are not known: %s", error)

@@ -10,7 +10,7 @@ from authoring.rule_catalogue import all_rules, rules
 from dev.reference import pages as reference
 from kube.client import PAGE
 from kube.model.field import MAX_SHOWN_ERRORS
-from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS
+from webhooks.jobset.answers import MAX_WARNING_LENGTH, MAX_WARNINGS
 from webhooks.jobset.cluster.dry_run import OWNERLESS_SECONDS
 from webhooks.jobset.cluster.gangs import CACHE_SECONDS
 from webhooks.jobset.cluster.memory import ANSWER_SECONDS as ANSWERED_SECONDS
@@ -54,7 +54,7 @@ def test_the_page_of_errors_says_the_limits_that_are_in_force():
     said = " ".join(reference.page().split())
     for limit in (
         f"After {MAX_SHOWN_ERRORS} faults",
-        f"at most {MAX_WARNINGS} warnings of at most {MAX_WARNING} characters",
+        f"at most {MAX_WARNINGS} warnings of at most {MAX_WARNING_LENGTH} characters",
         f"serves, at most once in {CACHE_SECONDS:g} s",
         f"at most once in {SECONDS_IF_EXISTING:g} s, or once in {SECONDS_IF_MISSING:g} s while it is missing",
         f"at most once in {NODES_KEPT_FOR:g} s, with at most {MAX_PAGES} requests for {PAGE} nodes each",

@@ -10,7 +10,7 @@ import yaml
 from manifests import crd, embedded
 from tests.support.cluster.crd_calls import JOBSETS, STRICT, replicated, spec
 from tests.support.cluster.requests import kubectl, request, wait_for
-from webhooks.jobset.update.forgotten import NEWER
+from webhooks.jobset.update.forgotten import NEWER_FIELDS
 
 TRAINING = Path(__file__).parents[2] / "manifests" / "data" / "training.yaml"
 
@@ -161,7 +161,7 @@ def test_the_fields_that_an_older_client_forgets_are_those_that_its_kubernetes_l
     """On Kubernetes 1.33 all of them; on a newer one some."""
     theirs = embedded.embedded_schema("JobTemplateSpec", embedded.trim(Everything(server).schemas))
     found = {*lacking(embedded.embedded_schema("JobTemplateSpec"), theirs)}
-    newer = {(holder, name) for holder, names in NEWER.items() for name in names}
+    newer = {(holder, name) for holder, names in NEWER_FIELDS.items() for name in names}
     assert found <= newer
     if request(server, "GET", "/version")[1]["minor"] == "33":
         names = {name for _, name in newer}

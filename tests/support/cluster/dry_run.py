@@ -14,7 +14,7 @@ from tests.support.cluster.kube_client import connected
 from tests.support.cluster.manager import USER
 from tests.support.cluster.requests import kubectl, wait_for
 from tests.support.objects.jobsets import JSON, jobset, stored
-from webhooks.jobset.answers import WITH_RULE, warning_texts
+from webhooks.jobset.answers import RULE_SUFFIX, warning_texts
 from webhooks.jobset.cluster.checks import ClusterChecks
 
 GATES = FeatureGates()
@@ -61,7 +61,7 @@ def errors(found: list[FieldError]) -> list[str]:
 
 def warnings(found: list[FieldError]) -> list[str]:
     """Texts of warnings without the ids of their rules."""
-    return [WITH_RULE.sub("", text) for text in warning_texts([error for error in found if error.is_warning])]
+    return [RULE_SUFFIX.sub("", text) for text in warning_texts([error for error in found if error.is_warning])]
 
 
 def container(**fields: Any) -> JSON:

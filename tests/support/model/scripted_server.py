@@ -16,7 +16,7 @@ from kube.client import Client
 from kube.model.field import FieldError
 from kube.transport import Request, Response
 from tests.support.objects.jobsets import JSON, stored
-from webhooks.jobset.answers import MAX_WARNING, WITH_RULE, warning_texts
+from webhooks.jobset.answers import MAX_WARNING_LENGTH, RULE_SUFFIX, warning_texts
 from webhooks.jobset.cluster.checks import ClusterChecks
 
 GATES = FeatureGates()
@@ -127,5 +127,5 @@ def errors(found: list[FieldError]) -> list[str]:
 def warnings(found: list[FieldError]) -> list[str]:
     """Texts of warnings without the ids of their rules."""
     texts = warning_texts([error for error in found if error.is_warning])
-    assert all(len(text) <= MAX_WARNING and not text.endswith("...") for text in texts)
-    return [WITH_RULE.sub("", text) for text in texts]
+    assert all(len(text) <= MAX_WARNING_LENGTH and not text.endswith("...") for text in texts)
+    return [RULE_SUFFIX.sub("", text) for text in texts]

@@ -11,7 +11,7 @@ from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
-from webhooks.jobset.answers import MAX_WARNING, WITH_RULE, warning_texts
+from webhooks.jobset.answers import MAX_WARNING_LENGTH, RULE_SUFFIX, warning_texts
 from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.cluster.gangs import CACHE_SECONDS
 
@@ -83,7 +83,7 @@ def of(scheduling: JSON | None, **spec: Any) -> JSON:
 async def warnings(server: ApiServer, js: JSON) -> list[str]:
     found = await ClusterChecks(Client(server)).create(js, (), GATES, namespace="default")
     assert all(error.is_warning for error in found)
-    return [WITH_RULE.sub("", text) for text in warning_texts(found)]
+    return [RULE_SUFFIX.sub("", text) for text in warning_texts(found)]
 
 
 GROUPS = ["workloads", "podgroups", "podgroups/status"]
@@ -114,7 +114,7 @@ async def test_without_groups_the_flags_are_named():
 async def test_an_api_server_that_is_too_old_is_told_no_flags():
     said = "spec.scheduling: scheduling groups need Kubernetes 1.37 or newer, and the API server is 1.33: Jobs may have to wait"
     assert await warnings(ApiServer(minor="33"), of(FLAT)) == [said]
-    assert len(said) <= MAX_WARNING
+    assert len(said) <= MAX_WARNING_LENGTH
 
 
 async def test_constraints_that_are_dropped_are_found_by_trying():

@@ -15,7 +15,7 @@ from kube.transport import Request, Response
 from policy.recorded import ANNOTATION
 from tests.support.model.scripted_server import GATES, MOUNT, Script, checks, claims, create, plural
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
-from webhooks.jobset.answers import MAX_WARNING, warning_texts
+from webhooks.jobset.answers import MAX_WARNING_LENGTH, warning_texts
 from webhooks.jobset.cluster.checks import INCOMPLETE
 from webhooks.jobset.cluster.needs import CLAIM, CONFIG_MAP, SECONDS_IF_EXISTING, SECONDS_IF_MISSING, SECRET
 from webhooks.jobset.cluster.questions import MAX_REQUESTS
@@ -285,7 +285,7 @@ async def test_a_topology_that_no_node_has(level: str, place: str):
     [found] = await asked(Cluster(), exclusive(jobset(rjob()), level))
     assert str(found.path) == f"{place}.annotations[{EXCLUSIVE_TOPOLOGY}]"
     assert found.detail == f"no node has the label {RACK}: pods wait for one"
-    assert len(warning_texts([found])[0]) <= MAX_WARNING
+    assert len(warning_texts([found])[0]) <= MAX_WARNING_LENGTH
     assert await asked(Cluster(labels=(RACK,)), exclusive(jobset(rjob()), level)) == []
 
 

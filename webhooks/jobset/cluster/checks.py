@@ -56,7 +56,7 @@ from webhooks.jobset.cluster.questions import MAX_REQUESTS, BusyError, NotAskedE
 from webhooks.jobset.cluster.quota import Quotas, has_requests
 from webhooks.jobset.cluster.server_version import ServerVersion, agent_field_and_feature
 from webhooks.jobset.cluster.verdict import describe_error, is_busy_or_unreachable, warning
-from webhooks.jobset.default import by_name
+from webhooks.jobset.default import objects_by_name
 from webhooks.jobset.existing_paths import move_to_existing_paths
 from webhooks.jobset.rules.scheduling import SCHEDULING
 from webhooks.jobset.subject import Subject, Unreadable, subject
@@ -162,7 +162,7 @@ class ClusterChecks:
         decoded = await compute(_decode, js, gates) if was_suspended or is_suspended else None
         if decoded is None:
             return []
-        stored = by_name(dig(old, "spec", "replicatedJobs"))
+        stored = objects_by_name(dig(old, "spec", "replicatedJobs"))
         checks_all_fields = was_suspended and (is_suspended or not by_controller)
         changed_indices = [
             i

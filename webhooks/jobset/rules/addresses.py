@@ -12,7 +12,7 @@ from api.names import pod_base_name, subdomain
 from kube.model.field import FieldError, Path
 from kube.model.suggest import nearest
 from webhooks.jobset.rules import MAX_FINDINGS, Source
-from webhooks.jobset.rules.command_texts import values, words
+from webhooks.jobset.rules.command_texts import command_words, variable_values
 from webhooks.jobset.subject import Container, Entry, Subject
 
 _NAME = r"[a-z0-9](?:[a-z0-9-]{0,62})"
@@ -20,8 +20,8 @@ _HOST = re.compile(
     rf"(?:(?<=://)|(?<![\w.$(){{}}%/@-]))({_NAME})((?:\.{_NAME}){{0,8}})(:\d+)?(?![\w$({{%.-])", re.ASCII
 )
 """A host name, perhaps with a port, that is not part of a longer word or a path, nor next to a variable."""
-_OF_POD = re.compile(r"(?:(.+)-)?(\d{1,9})-(\d{1,9})", re.ASCII)
-_PEER = re.compile(r"(?i)addr|host|endpoint|coordinator")
+_POD_INDEXES = re.compile(r"(?:(.+)-)?(\d{1,9})-(\d{1,9})", re.ASCII)
+_ADDRESS_NAME = re.compile(r"(?i)addr|host|endpoint|coordinator")
 """Names of variables and flags whose value is an address of a pod."""
 
 NO_POD = Source("docs/reference/validation.md#addresses").warning(
@@ -40,40 +40,40 @@ def check_addresses(js: Subject) -> Iterator[FieldError]:
 
 def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:
     for path, container in entry.each_container():
-        for text_path, text, subject in _texts(path, container):
+        for text_path, text, value_name in _texts(path, container):
             if js.name in text:
-                yield from _check_text(js, entry, text_path, text, subject)
+                yield from _check_text(js, entry, text_path, text, value_name)
 
 
-def _check_text(js: Subject, entry: Entry, text_path: Path, text: str, subject: str) -> Iterator[FieldError]:
-    """Findings about host names in a text that belongs to the variable or flag `subject`.
+def _check_text(js: Subject, entry: Entry, text_path: Path, text: str, value_name: str) -> Iterator[FieldError]:
+    """Findings about host names in a text, which is the value of the variable or flag `value_name`.
 
     A host name without a domain counts only with a port, or as the whole value of an address variable.
     """
     has_search_domains = entry.job.template.spec.dns_config is not None
-    peer = text.rpartition("=")[2] if _PEER.search(subject) else ""
+    whole_value = text.rpartition("=")[2] if _ADDRESS_NAME.search(value_name) else ""
     for match in _HOST.finditer(text):
         host, domain_text, port = match.groups()
         if host.startswith(f"{js.name}-"):
             domain = domain_text[1:].split(".") if domain_text else []
-            needs_no_domain = not has_search_domains and (bool(port) or match[0] == peer)
-            if _is_missing(js, host, domain, needs_no_domain=needs_no_domain):
+            needs_no_domain = not has_search_domains and (bool(port) or match[0] == whole_value)
+            if _is_wrong_address(js, host, domain, needs_no_domain=needs_no_domain):
                 address = match[0].removesuffix(port or "")
                 yield NO_POD.at(text_path, text, address=address, guess=partial(_suggestion, js, host))
 
 
 def _texts(path: Path, container: Container) -> Iterator[tuple[Path, str, str]]:
-    """Texts with their paths, and the variable or flag that they belong to."""
-    for text_path, text in values(path, container):
+    """Texts with their paths, and the name of the variable or flag whose value they are."""
+    for text_path, text in variable_values(path, container):
         yield text_path, text, container.env[int(text_path.parts[-2])].name
     last_word = ""
-    for text_path, text in words(path, container):
+    for text_path, text in command_words(path, container):
         yield text_path, text, f"{last_word} {text[:64].partition('=')[0]}"
         last_word = text[:64]
 
 
-def _is_missing(js: Subject, host: str, domain: list[str], *, needs_no_domain: bool) -> bool:
-    """Whether a name means a pod of this set, but no pod has this address.
+def _is_wrong_address(js: Subject, host: str, domain: list[str], *, needs_no_domain: bool) -> bool:
+    """Whether an address means a pod of this set, but no pod has this address.
 
     Names of other Services and sets are ignored. `needs_no_domain`: a host name without a domain counts as an address.
     """
@@ -87,12 +87,12 @@ def _is_missing(js: Subject, host: str, domain: list[str], *, needs_no_domain: b
         return needs_no_domain and is_pod
     if domain[0] == subdomain(js.js):
         return not is_pod and _is_like_pod(js, host)
-    return is_pod and (domain[0].startswith(js.name) or domain[0] in js.by_name)
+    return is_pod and (domain[0].startswith(js.name) or domain[0] in js.entries_by_name)
 
 
 def _has_pod(js: Subject, host: str) -> bool:
-    match = _OF_POD.fullmatch(host[len(js.name) + 1 :])
-    entry = js.by_name.get(match[1] or "") if match else None
+    match = _POD_INDEXES.fullmatch(host[len(js.name) + 1 :])
+    entry = js.entries_by_name.get(match[1] or "") if match else None
     if match is None or entry is None or entry.job.completion_mode == "NonIndexed":
         return False
     job, pod = match[2], match[3]
@@ -104,7 +104,7 @@ def _is_like_pod(js: Subject, host: str) -> bool:
     """Whether a host name has the form of a name of a pod or of a Job."""
     tail = host[len(js.name) + 1 :]
     name, _, index = tail.rpartition("-")
-    return _OF_POD.fullmatch(tail) is not None or (name in js.by_name and index.isdigit())
+    return _POD_INDEXES.fullmatch(tail) is not None or (name in js.entries_by_name and index.isdigit())
 
 
 def _suggestion(js: Subject, host: str) -> str:

@@ -7,65 +7,65 @@ from kube.model.field import Path, quote
 from kube.model.validation import MAX_LABEL
 from webhooks.jobset.subject import GENERATED_SUFFIX
 
-_SET_PART = re.compile(r"[a-z][-a-z0-9]*")
-_JOB_PART = re.compile(r"[-a-z0-9]*")
+_JOBSET_NAME = re.compile(r"[a-z][-a-z0-9]*")
+_REPLICATED_JOB_NAME = re.compile(r"[-a-z0-9]*")
 _NAME, _GENERATE_NAME = Path(("metadata", "name")), Path(("metadata", "generateName"))
-_BEFORE_DIGITS = "js-"
+_PREFIX_BEFORE_DIGIT = "js-"
 """Prefix for the corrected name of a JobSet that begins with a digit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class JobSetName:
     """The JobSet's name and its path, or its generateName if it has no name yet."""
 
     name_path: Path
     name: str
 
 
-def own_name(name: object, prefix: object) -> Own:
+def jobset_name_of(name: object, prefix: object) -> JobSetName:
     """The JobSet's own name, from `metadata.name` and `metadata.generateName`."""
     if isinstance(name, str) and name and not (prefix and name.endswith(GENERATED_SUFFIX)):
-        return Own(_NAME, name)
-    begin = name.removesuffix(GENERATED_SUFFIX) if isinstance(name, str) and name else prefix
-    return Own(_GENERATE_NAME, begin if isinstance(begin, str) else "")
+        return JobSetName(_NAME, name)
+    known_part = name.removesuffix(GENERATED_SUFFIX) if isinstance(name, str) and name else prefix
+    return JobSetName(_GENERATE_NAME, known_part if isinstance(known_part, str) else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Whether to change the JobSet's name (at `name_path`) or the ReplicatedJob's name, and how (`change`)."""
+    """Whether the JobSet's name (at `name_path`) or the ReplicatedJob's name is at fault. `change` says the fix."""
 
     name_path: Path
-    of_set: bool
-    of_job: bool
+    blames_jobset: bool
+    blames_replicated_job: bool
     change: str
 
 
-def blame_for_characters(own: Own, job: str) -> Blame:
+def blame_for_characters(jobset_name: JobSetName, job: str) -> Blame:
     """Which of the two names has characters that are not allowed in the name of a Job."""
-    name_path, name = own.name_path, own.name
-    of_set, of_job = not _SET_PART.fullmatch(name), not _JOB_PART.fullmatch(job)
+    name_path, name = jobset_name.name_path, jobset_name.name
+    blames_jobset, blames_replicated_job = not _JOBSET_NAME.fullmatch(name), not _REPLICATED_JOB_NAME.fullmatch(job)
     changes = []
-    if of_set:
+    if blames_jobset:
         label = _nearest_label(name)
-        changes.append(_change(str(name_path), f"{_BEFORE_DIGITS}{label}" if label[:1].isdigit() else label))
-    if of_job:
+        changes.append(_change(str(name_path), f"{_PREFIX_BEFORE_DIGIT}{label}" if label[:1].isdigit() else label))
+    if blames_replicated_job:
         changes.append(_change("the ReplicatedJob's name", _nearest_label(job)))
-    return Blame(name_path, of_set, of_job, f"change {' and '.join(changes)}")
+    return Blame(name_path, blames_jobset, blames_replicated_job, f"change {' and '.join(changes)}")
 
 
-def blame_for_length(own: Own, job: str, excess: int) -> Blame:
+def blame_for_length(jobset_name: JobSetName, job: str, excess: int) -> Blame:
     """Which of the two names is longer, and has to lose `excess` bytes."""
-    name_path, of_set = own.name_path, len(own.name) >= len(job)
-    owner, name = (str(name_path), own.name) if of_set else ("the ReplicatedJob's name", job)
-    shorter = name.encode()[:-excess].decode(errors="ignore").rstrip("-.")
-    is_valid = bool((_SET_PART if of_set else _JOB_PART).fullmatch(shorter))
-    example = f", such as to {quote(shorter)}" if is_valid and shorter else ""
-    return Blame(name_path, of_set, not of_set, f"shorten {owner} by {excess}{example}")
+    name_path, blames_jobset = jobset_name.name_path, len(jobset_name.name) >= len(job)
+    owner, name = (str(name_path), jobset_name.name) if blames_jobset else ("the ReplicatedJob's name", job)
+    shortened_name = name.encode()[:-excess].decode(errors="ignore").rstrip("-.")
+    is_valid = bool((_JOBSET_NAME if blames_jobset else _REPLICATED_JOB_NAME).fullmatch(shortened_name))
+    example = f", such as to {quote(shortened_name)}" if is_valid and shortened_name else ""
+    return Blame(name_path, blames_jobset, not blames_jobset, f"shorten {owner} by {excess}{example}")
 
 
-def job_part(name: str) -> str:
+def corrected_name(name: str) -> str:
     """The name of a ReplicatedJob, corrected if it has characters that are not allowed."""
-    return name if _JOB_PART.fullmatch(name) else _nearest_label(name)
+    return name if _REPLICATED_JOB_NAME.fullmatch(name) else _nearest_label(name)
 
 
 def _nearest_label(name: str) -> str:

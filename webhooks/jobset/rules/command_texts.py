@@ -9,7 +9,7 @@ _SHELLS = frozenset({"ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "pw
 _SCRIPTS = (".sh", ".bash", ".zsh")
 
 
-def words(path: Path, container: Container) -> Iterator[tuple[Path, str]]:
+def command_words(path: Path, container: Container) -> Iterator[tuple[Path, str]]:
     """The items of `command` and `args`, with their paths."""
     for key, items in (("command", container.command), ("args", container.args)):
         for word_path, word in path.at(key).each(items):
@@ -17,7 +17,7 @@ def words(path: Path, container: Container) -> Iterator[tuple[Path, str]]:
                 yield word_path, word
 
 
-def values(path: Path, container: Container) -> Iterator[tuple[Path, str]]:
+def variable_values(path: Path, container: Container) -> Iterator[tuple[Path, str]]:
     """The literal values of the variables in `env`, with their paths."""
     for word_path, variable in path.at("env").each(container.env):
         if isinstance(variable.value, str):

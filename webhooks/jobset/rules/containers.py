@@ -12,12 +12,12 @@ from kube.model import images
 from kube.model.field import FieldError, Path, quote, render_value
 from kube.model.quantity import parse_quantity
 from kube.model.suggest import nearest
-from webhooks.jobset.command_lines import as_list
+from webhooks.jobset.command_lines import list_items
 from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.subject import Container, Entry, Subject
 
 _MEDIA = ("Memory", "HugePages")
-_HUGE = "HugePages-"
+_HUGE_PAGES_PREFIX = "HugePages-"
 
 _DOCS = Source("docs/reference/validation.md#containers")
 IMAGE = _DOCS.warning("image-form", "no kubelet can pull this: {why}", "{guess}")
@@ -56,7 +56,7 @@ def _is_command_line(word: Any) -> bool:
 def _item_list(line: str) -> str:
     """The list to write instead of a command line."""
     try:
-        return f"[{', '.join(map(render_value, as_list('command', line)))}]"
+        return f"[{', '.join(map(render_value, list_items('command', line)))}]"
     except ValueError:
         return "each word as an item, or sh, -c and the line"
 
@@ -69,7 +69,9 @@ def _image_hint(image: str) -> str:
 
 
 def _is_medium(text: str) -> bool:
-    return text in {"", *_MEDIA} or (text.startswith(_HUGE) and parse_quantity(text.removeprefix(_HUGE)) is not None)
+    return text in {"", *_MEDIA} or (
+        text.startswith(_HUGE_PAGES_PREFIX) and parse_quantity(text.removeprefix(_HUGE_PAGES_PREFIX)) is not None
+    )
 
 
 def _medium_hint(text: str) -> str:

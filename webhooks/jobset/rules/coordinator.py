@@ -63,10 +63,10 @@ def check_coordinator(subject: Subject) -> Iterator[FieldError]:
     policy = subject.js.spec.coordinator
     if policy is None:
         return
-    entry = subject.by_name.get(policy.replicated_job)
+    entry = subject.entries_by_name.get(policy.replicated_job)
     if entry is None:
         name = policy.replicated_job
-        suggestion = partial(name_suggestion, subject, name, none="there is no ReplicatedJob")
+        suggestion = partial(name_suggestion, subject, name, if_none="there is no ReplicatedJob")
         rule = UNKNOWN if name else UNNAMED
         yield rule.at(PATH.at("replicatedJob"), name, name=name, names_that_exist=suggestion)
     else:

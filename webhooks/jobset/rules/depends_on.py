@@ -9,7 +9,7 @@ from functools import partial
 from api import stages
 from kube.model.field import ErrorType, FieldError, Layer, quote
 from webhooks.jobset.rules import Source
-from webhooks.jobset.rules.success import completion
+from webhooks.jobset.rules.success import completion_check
 from webhooks.jobset.rules.targets import name_suggestion
 from webhooks.jobset.subject import Entry, Subject
 
@@ -70,10 +70,12 @@ def check_targets(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     name = entry.rjob.name
     for item_path, item in entry.path.at("dependsOn").each(entry.rjob.depends_on or ()):
         path = item_path.at("name")
-        other = subject.by_name.get(item.name)
+        other = subject.entries_by_name.get(item.name)
         if other is None:
             none = "remove it: nothing stands earlier"
-            suggestion = partial(name_suggestion, subject, item.name, but=name, intro="the others are", none=none)
+            suggestion = partial(
+                name_suggestion, subject, item.name, excluded_name=name, intro="the others are", if_none=none
+            )
             rule = UNKNOWN if item.name else UNNAMED
             yield rule.at(path, item.name, name=name, wanted=item.name, names_that_exist=suggestion)
         elif item.name == name:
@@ -86,8 +88,8 @@ def check_targets(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def _advice_to_move_down(subject: Subject, entry: Entry) -> str:
-    """Advice to move the first ReplicatedJob down; empty if a ReplicatedJob that it waits for waits for it, too."""
-    awaited = [other for item in entry.rjob.depends_on or () if (other := subject.by_name.get(item.name))]
+    """Advice to move the first ReplicatedJob down; empty if it and one of its dependencies wait for each other."""
+    awaited = [other for item in entry.rjob.depends_on or () if (other := subject.entries_by_name.get(item.name))]
     if not awaited or any(_waiting_chain(subject, other, entry) for other in awaited):
         return ""
     return f", or move {quote(entry.rjob.name)} below what it waits for"
@@ -104,16 +106,16 @@ def _waiting_chain(subject: Subject, start: Entry, end: Entry) -> list[str]:
 
     Reads at most MAX_COMPARED ReplicatedJobs.
     """
-    names, came_from = [start.rjob.name], {start.rjob.name: ""}
+    names, previous_names = [start.rjob.name], {start.rjob.name: ""}
     for name in names:
         if name == end.rjob.name:
             chain = [name]
-            while previous := came_from[chain[-1]]:
+            while previous := previous_names[chain[-1]]:
                 chain.append(previous)
             return chain[::-1]
-        for item in subject.by_name[name].rjob.depends_on or ():
-            if item.name in subject.by_name and item.name not in came_from and len(names) < MAX_COMPARED:
-                came_from[item.name] = name
+        for item in subject.entries_by_name[name].rjob.depends_on or ():
+            if item.name in subject.entries_by_name and item.name not in previous_names and len(names) < MAX_COMPARED:
+                previous_names[item.name] = name
                 names.append(item.name)
     return []
 
@@ -122,12 +124,12 @@ def check_reachability(subject: Subject) -> Iterator[FieldError]:
     """Findings about ReplicatedJobs that never run because they wait for Jobs that complete the whole set."""
     if len(subject.entries) > MAX_COMPARED:
         return
-    completes_set = completion(subject)
+    completes_set = completion_check(subject)
     completed_before: dict[str, frozenset[str]] = {}
     for entry in subject.entries:
         name, waits = entry.rjob.name, entry.rjob.depends_on or ()
         awaited = {item.name for item in waits if item.status == "Complete"}
-        inherited = (completed_before.get(item.name, frozenset()) for item in waits)
-        completed_before[name] = frozenset(awaited).union(*inherited)
+        inherited_names = (completed_before.get(item.name, frozenset()) for item in waits)
+        completed_before[name] = frozenset(awaited).union(*inherited_names)
         if entry.rjob.replicas and completes_set(completed_before[name]):
             yield NEVER_STARTS.at(entry.path.at("dependsOn"), name=name)

@@ -76,7 +76,7 @@ def check_bounds(subject: Subject) -> Iterator[FieldError]:
             reason = "its program works with no fewer" if replicas < elastic.min else "more were not planned for"
             yield BOUNDS.at(entry.path.at("replicas"), replicas, least=elastic.min, most=elastic.max, why=reason)
     coordinator = subject.js.spec.coordinator
-    coordinator_entry = subject.by_name.get(coordinator.replicated_job) if coordinator is not None else None
+    coordinator_entry = subject.entries_by_name.get(coordinator.replicated_job) if coordinator is not None else None
     if coordinator is not None and coordinator_entry is not None and coordinator_entry.rjob.elastic is not None:
         fewest_jobs = coordinator_entry.rjob.elastic.min
         if fewest_jobs <= coordinator.job_index < coordinator_entry.rjob.replicas:
@@ -89,11 +89,11 @@ def check_min_succeeded(subject: Subject) -> Iterator[FieldError]:
     spec, policy = subject.js.spec, subject.js.spec.success_policy
     if policy is None or not isinstance(policy.min_succeeded, int) or not subject.gates[GATE]:
         return
-    fewest = tuple(
+    smallest_rjobs = tuple(
         rjob if rjob.elastic is None else msgspec.structs.replace(rjob, replicas=min(rjob.elastic.min, rjob.replicas))
         for rjob in spec.replicated_jobs
     )
-    total, fewest_total = share.total(spec), share.total(msgspec.structs.replace(spec, replicated_jobs=fewest))
+    total, fewest_total = share.total(spec), share.total(msgspec.structs.replace(spec, replicated_jobs=smallest_rjobs))
     if fewest_total is not None and total is not None and fewest_total < policy.min_succeeded <= total:
         yield MIN_SUCCEEDED_NEVER.at(MIN_SUCCEEDED, policy.min_succeeded, total=fewest_total, units=units(policy))
 

@@ -9,7 +9,7 @@ from kube.model.field import SPEC, FieldError, Layer
 from kube.model.suggest import did_you_mean
 from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.in_place import IN_PLACE
-from webhooks.jobset.rules.success import completion
+from webhooks.jobset.rules.success import completion_check
 from webhooks.jobset.subject import Subject
 
 POLICY = SPEC.at("executionPolicy")
@@ -17,9 +17,9 @@ ORDER = POLICY.at("executionPolicyOrder")
 STATE = POLICY.at("replicatedJobsStatus")
 SEQUENTIAL = POLICY.at("sequentialReplicatedJobs")
 MAX_COMPARED = 256
-"""The most stages of a set for which it is checked whether the set completes before a stage starts."""
+"""The most stages of a set whose reachability is checked."""
 _DEFAULT_STATE = "Succeeded"
-_MEANT = {"complete": _DEFAULT_STATE, "completed": _DEFAULT_STATE, "running": "Active", "started": "Active"}
+_STATE_BY_SYNONYM = {"complete": _DEFAULT_STATE, "completed": _DEFAULT_STATE, "running": "Active", "started": "Active"}
 
 _SOURCE = Source("spec.executionPolicy")
 _CRD_SPEC = Source("CRD rule on spec", Layer.SCHEMA)
@@ -71,9 +71,9 @@ def check_single_order(subject: Subject) -> Iterator[FieldError]:
         return
     if is_ordered(spec):
         yield STARTUP.at(SPEC.at("startupPolicy", "startupPolicyOrder"), "InOrder")
-    waiting = [entry.rjob.name for entry in subject.entries if entry.rjob.depends_on is not None]
-    if waiting:
-        yield DEPENDS_ON.at(ORDER, "InOrder", names=", ".join(waiting))
+    waiting_names = [entry.rjob.name for entry in subject.entries if entry.rjob.depends_on is not None]
+    if waiting_names:
+        yield DEPENDS_ON.at(ORDER, "InOrder", names=", ".join(waiting_names))
 
 
 def check_state(subject: Subject) -> Iterator[FieldError]:
@@ -87,14 +87,14 @@ def check_state(subject: Subject) -> Iterator[FieldError]:
     elif state == "Suspended":
         yield SUSPENDED.at(STATE, state)
     else:
-        guess = did_you_mean(_MEANT.get(state.lower(), state), STAGE_STATES, intro="the states are")
+        guess = did_you_mean(_STATE_BY_SYNONYM.get(state.lower(), state), STAGE_STATES, intro="the states are")
         yield UNKNOWN_STATE.at(STATE, state, guess=guess)
 
 
 def check_restart_strategy(subject: Subject) -> Iterator[FieldError]:
     """Check that a set with stages does not restart in place.
 
-    Else its pods would wait, at one barrier, for pods of later stages.
+    Its pods would wait, at one barrier, for pods of later stages.
     """
     if is_staged(subject.js.spec) and subject.failure_policy.restart_strategy == IN_PLACE:
         yield IN_PLACE_RESTART.at(ORDER, "InOrder")
@@ -120,17 +120,17 @@ def check_effect(subject: Subject) -> Iterator[FieldError]:
 
 def check_reachability(subject: Subject) -> Iterator[FieldError]:
     """Findings about stages that never start: an earlier stage never completes, or completes the whole set."""
-    policy, order = subject.js.spec.execution_policy, stages(subject.js.spec)
-    if policy is None or policy.replicated_jobs_status != _DEFAULT_STATE or len(order) > MAX_COMPARED:
+    policy, ordered_stages = subject.js.spec.execution_policy, stages(subject.js.spec)
+    if policy is None or policy.replicated_jobs_status != _DEFAULT_STATE or len(ordered_stages) > MAX_COMPARED:
         return
-    earlier: set[str] = set()
-    completes_set = completion(subject)
-    for k, stage in enumerate(order):
-        entries = [subject.by_name[rjob.name] for rjob in stage if rjob.replicas]
-        if completes_set(earlier):
+    earlier_names: set[str] = set()
+    completes_set = completion_check(subject)
+    for k, stage in enumerate(ordered_stages):
+        entries = [subject.entries_by_name[rjob.name] for rjob in stage if rjob.replicas]
+        if completes_set(earlier_names):
             yield from (NEVER_STARTS.at(entry.path, name=entry.rjob.name) for entry in entries)
-        earlier |= {rjob.name for rjob in stage}
-        has_later_jobs = any(rjob.replicas for later in order[k + 1 :] for rjob in later)
+        earlier_names |= {rjob.name for rjob in stage}
+        has_later_jobs = any(rjob.replicas for later in ordered_stages[k + 1 :] for rjob in later)
         for entry in entries if has_later_jobs else ():
             if entry.job.never_completes:
                 yield NEVER_RELEASED.at(entry.job_path.at("parallelism"), entry.job.parallelism)

@@ -86,8 +86,8 @@ def check_exit_code_policy(_: Subject, entry: Entry) -> Iterator[FieldError]:
     for code_path, code in path.at("retryable").each(policy.retryable):
         if code in policy.permanent:
             yield TWO_MEANINGS.at(code_path, code, code=code)
-    if policy.container_name and policy.container_name not in entry.containers:
-        suggestion = partial(did_you_mean, policy.container_name, entry.containers, intro="there are")
+    if policy.container_name and policy.container_name not in entry.container_names:
+        suggestion = partial(did_you_mean, policy.container_name, entry.container_names, intro="there are")
         name = entry.rjob.name
         yield CONTAINER.at(path.at("containerName"), policy.container_name, name=name, names_that_exist=suggestion)
     if entry.job.pod_replacement_policy not in {None, "Failed"}:
@@ -129,7 +129,7 @@ def check_failure_rules(subject: Subject) -> Iterator[FieldError]:
     if all(rule.on_exit_codes is None for rule in subject.failure_policy.rules):
         return
     names_without_codes = _names_without_codes(subject.js, subject.entries)
-    containers = tuple(dict.fromkeys(name for entry in subject.entries for name in entry.containers))
+    containers = tuple(dict.fromkeys(name for entry in subject.entries for name in entry.container_names))
     for rule_path, rule in RULES.each(subject.failure_policy.rules):
         if rule.on_exit_codes is None:
             continue
@@ -139,7 +139,7 @@ def check_failure_rules(subject: Subject) -> Iterator[FieldError]:
         if rule.target_replicated_jobs:
             targets = subject.targets(rule.target_replicated_jobs)
             names = _names_without_codes(subject.js, targets)
-            container_names = tuple(dict.fromkeys(name for entry in targets for name in entry.containers))
+            container_names = tuple(dict.fromkeys(name for entry in targets for name in entry.container_names))
         else:
             names, container_names = names_without_codes, containers
         if names:

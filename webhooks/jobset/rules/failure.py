@@ -33,15 +33,15 @@ JOB_FAILURE_REASONS = (
     "MaxFailedIndexesExceeded",
     "PodFailurePolicy",
 )
-_OF_PODS = {
+_ADVICE_BY_POD_REASON = {
     "oomkilled": "it is a reason of containers: write it into onPodReasons",
     "error": "it is a reason of containers: onExitCodes catches it by the exit code",
     "evicted": "it is a reason of pods: write it into onPodReasons",
 }
-"""By a reason of containers or pods, in lower case: what to write instead of matching that reason."""
+"""Advice by the reason of a container or pod, in lower case, which is no reason of a Job."""
 START_TIMEOUT, NODE_FAILURE = "StartTimeout", "NodeFailure"
 """Reasons that only this program sets, for sets with startTimeoutSeconds and with nodeFailure."""
-_OF_FIELDS = {
+_ADVICE_BY_UNSET_REASON = {
     START_TIMEOUT: "set failurePolicy.startTimeoutSeconds, without which no Job fails for this reason",
     NODE_FAILURE: "set failurePolicy.nodeFailure, without which no Job fails for this reason",
 }
@@ -120,8 +120,8 @@ NOTHING_TO_LIMIT = Source("failurePolicy.rules[].maxRestarts").error(
 def check_failure_rules(subject: Subject) -> Iterator[FieldError]:
     """Findings about the rules of the failure policy, and about the feature gates that some actions need."""
     policy, rules = subject.failure_policy, subject.failure_policy.rules
-    own_reasons = {START_TIMEOUT: policy.start_timeout_seconds, NODE_FAILURE: policy.node_failure}
-    reasons = (*JOB_FAILURE_REASONS, *(reason for reason, field in own_reasons.items() if field is not None))
+    field_by_own_reason = {START_TIMEOUT: policy.start_timeout_seconds, NODE_FAILURE: policy.node_failure}
+    reasons = (*JOB_FAILURE_REASONS, *(reason for reason, field in field_by_own_reason.items() if field is not None))
     yield from _check_gates(subject)
     yield from check_replicas(subject, subject.entries)
     for path, rule in RULES.each(rules):
@@ -136,8 +136,8 @@ def check_failure_rules(subject: Subject) -> Iterator[FieldError]:
 def _check_gates(subject: Subject) -> Iterator[FieldError]:
     for path, action, *_ in named_actions(subject.failure_policy):
         if not action.enabled(subject.gates):
-            refusal = RESTART_JOB_GATE if action in _GO_ACTIONS else RESTART_REPLICATED_JOB_GATE
-            yield refusal.at(path, action=action.name, gate=action.gate)
+            rule = RESTART_JOB_GATE if action in _GO_ACTIONS else RESTART_REPLICATED_JOB_GATE
+            yield rule.at(path, action=action.name, gate=action.gate)
 
 
 def check_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
@@ -165,8 +165,8 @@ def _check_reasons(path: Path, reasons: Sequence[str], valid_reasons: Sequence[s
     for reason_path, reason in path.each(reasons):
         if reason not in valid_reasons:
             advice = (
-                _OF_PODS.get(reason.lower())
-                or _OF_FIELDS.get(reason)
+                _ADVICE_BY_POD_REASON.get(reason.lower())
+                or _ADVICE_BY_UNSET_REASON.get(reason)
                 or partial(did_you_mean, reason, valid_reasons, intro="the reasons are")
             )
             yield REASON.at(reason_path, reason, reason=reason, names_that_exist=advice)

@@ -14,12 +14,12 @@ from webhooks.jobset.rules.failure import FAILURE, RULES
 from webhooks.jobset.subject import Entry, Subject
 
 MAX_COMPARED = 100
-"""At most this many rules are compared with each other and have their exit codes checked.
+"""The most rules whose exit codes are checked and which are compared with each other.
 
-It also limits the reasons of one rule that are checked.
+Also the most reasons of one rule that are checked.
 """
 MAX_COMPILED_PATTERNS = 64
-"""At most this many patterns of a JobSet are compiled."""
+"""The most patterns of a JobSet that are compiled."""
 
 _FAILURE_POLICY = Source("docs/reference/failure-policy.md#failure-policy")
 MAX_RESTARTS = _FAILURE_POLICY.warning("max-restarts-negative", "below 0 means 0: no restart", "write 0 or more")
@@ -78,9 +78,9 @@ def _unusable_patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldErro
         for pattern in path.at("onJobFailureMessagePatterns").each(rule.on_job_failure_message_patterns)
     )
     for path, pattern in islice(patterns, MAX_COMPILED_PATTERNS):
-        outcome = compile_pattern(pattern)
-        if isinstance(outcome, str):
-            yield PATTERN.at(path, pattern, why=outcome)
+        compiled = compile_pattern(pattern)
+        if isinstance(compiled, str):
+            yield PATTERN.at(path, pattern, why=compiled)
     count = sum(len(rule.on_job_failure_message_patterns) for rule in rules)
     if count > MAX_PATTERNS:
         yield PATTERNS_UNREAD.at(RULES, count, count=count)
@@ -133,13 +133,13 @@ def _retries(entry: Entry, codes: OnExitCodes) -> bool:
         return False
     permanent, retryable = meanings(policy)
     is_same_container = policy.container_name in {"", codes.container_name}
-    is_only_container = bool(policy.container_name) or len(entry.containers) == 1 or not permanent
+    is_only_container = bool(policy.container_name) or len(entry.container_names) == 1 or not permanent
     return is_same_container and is_only_container and set(codes.values) <= set(retryable)
 
 
 def _unreachable_rules(subject: Subject, rules: tuple[FailurePolicyRule, ...]) -> Iterator[FieldError]:
-    """Findings about rules without effect: an earlier rule matches all failures that such a rule matches."""
-    all_names = frozenset(subject.names)
+    """Findings about rules without effect, since an earlier rule matches all failures that they match."""
+    all_names = frozenset(subject.replicated_job_names)
     targets = [frozenset(rule.target_replicated_jobs) or all_names for rule in rules]
     for j, later in enumerate(rules):
         for i, earlier in enumerate(rules[:j]):
@@ -151,19 +151,19 @@ def _unreachable_rules(subject: Subject, rules: tuple[FailurePolicyRule, ...]) -
 def _matches_all_of(wide: FailurePolicyRule, narrow: FailurePolicyRule) -> bool:
     """Whether `wide` certainly matches every failure that `narrow` matches, if targets are ignored."""
     return (
-        _takes_all(wide.on_job_failure_reasons, narrow.on_job_failure_reasons)
-        and _takes_all(wide.on_job_failure_message_patterns, narrow.on_job_failure_message_patterns)
-        and _takes_all(wide.on_pod_reasons, narrow.on_pod_reasons)
-        and _takes_all_codes(wide.on_exit_codes, narrow.on_exit_codes)
+        _matches_all_texts(wide.on_job_failure_reasons, narrow.on_job_failure_reasons)
+        and _matches_all_texts(wide.on_job_failure_message_patterns, narrow.on_job_failure_message_patterns)
+        and _matches_all_texts(wide.on_pod_reasons, narrow.on_pod_reasons)
+        and _matches_all_codes(wide.on_exit_codes, narrow.on_exit_codes)
     )
 
 
-def _takes_all(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
+def _matches_all_texts(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
     """Whether `wide` matches every text that `narrow` matches. An empty list matches every text."""
     return not wide or (bool(narrow) and set(wide) >= set(narrow))
 
 
-def _takes_all_codes(wide: OnExitCodes | None, narrow: OnExitCodes | None) -> bool:
+def _matches_all_codes(wide: OnExitCodes | None, narrow: OnExitCodes | None) -> bool:
     """Whether `wide` matches every exit code that `narrow` matches. `In` never matches all codes of a `NotIn`."""
     if wide is None or narrow is None:
         return wide is None

@@ -26,7 +26,7 @@ AVOID_NODES = Source("docs/reference/validation.md#nodes-to-avoid").gate(
     "avoid-nodes-gate", avoided_nodes.GATE, "no node is avoided"
 )
 _FAILURE = SPEC.at("failurePolicy")
-_FIELDS: tuple[tuple[Path, str, Rule], ...] = (
+_GATED_FIELDS: tuple[tuple[Path, str, Rule], ...] = (
     (SPEC.at("activeDeadlineSeconds"), _DEADLINE, DEADLINE),
     (_FAILURE.at("startTimeoutSeconds"), _START_TIMEOUT, START_TIMEOUT),
     (_FAILURE.at("nodeFailure"), _NODE_FAILURE, NODE_FAILURE),
@@ -37,15 +37,15 @@ _FIELDS: tuple[tuple[Path, str, Rule], ...] = (
 
 def check_gates(subject: Subject) -> Iterator[FieldError]:
     """Findings about fields whose feature gate is off."""
-    return _without_gate(subject, _FIELDS)
+    return _without_gate(subject, _GATED_FIELDS)
 
 
 def check_deadline_gate(subject: Subject) -> Iterator[FieldError]:
     """A finding about the deadline if its gate is off. Of these fields, an update may change only the deadline."""
-    return _without_gate(subject, _FIELDS[:1])
+    return _without_gate(subject, _GATED_FIELDS[:1])
 
 
-def _without_gate(subject: Subject, gated: Iterable[tuple[Path, str, Rule]]) -> Iterator[FieldError]:
-    for path, gate, rule in gated:
+def _without_gate(subject: Subject, gated_fields: Iterable[tuple[Path, str, Rule]]) -> Iterator[FieldError]:
+    for path, gate, rule in gated_fields:
         if not subject.gates[gate] and dig(subject.raw_spec, *path.parts[1:]) is not None:
             yield rule.at(path)

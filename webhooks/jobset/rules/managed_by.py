@@ -9,7 +9,7 @@ from api.keys import JOB_CONTROLLER, MULTIKUEUE, MULTIKUEUE_ORIGIN, OWN_FIELDS_C
 from api.own_fields import own_locations
 from kube.model.field import SPEC, ErrorType, FieldError
 from kube.model.validation import byte_length, dns1123_subdomain, http_path
-from webhooks.jobset.copies import ANNOTATION, MAX_BYTES, misfit, own_values, read_values
+from webhooks.jobset.copies import ANNOTATION, MAX_BYTES, first_difference, own_values, read_values
 from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Entry, Subject
 from webhooks.work import Work
@@ -62,7 +62,9 @@ def check_copied_fields(subject: Subject) -> Iterator[FieldError]:
     if not is_sent and not (MULTIKUEUE_ORIGIN in labels and OWN_FIELDS_COPY in annotations):
         return
     sent_values, spec_values = read_values(annotations.get(OWN_FIELDS_COPY)), own_values(subject.raw_spec, Work())
-    difference = misfit(spec_values, sent_values or {}) if is_sent else misfit(sent_values, spec_values)
+    difference = (
+        first_difference(spec_values, sent_values or {}) if is_sent else first_difference(sent_values, spec_values)
+    )
     if difference is not None:
         rule, path = (NOT_SENT, PATH) if is_sent else (ALTERED, ANNOTATION)
         yield rule.at(path, place=difference, key=OWN_FIELDS_COPY)
@@ -86,12 +88,12 @@ def check_manager_name(subject: Subject) -> Iterator[FieldError]:
     value = subject.js.spec.managed_by
     if value is None:
         return
-    yield from _form(value)
+    yield from _check_form(value)
     if byte_length(value) > MAX_MANAGER_BYTES:
         yield TOO_LONG.at(PATH, excess=byte_length(value) - MAX_MANAGER_BYTES)
 
 
-def _form(value: str) -> Iterator[FieldError]:
+def _check_form(value: str) -> Iterator[FieldError]:
     host, _, path = value.partition("/")
     if not value:
         yield EMPTY.at(PATH)

@@ -13,7 +13,7 @@ from webhooks.jobset.rules import Source, blame
 from webhooks.jobset.subject import Entry, Subject
 
 POD_SUFFIX = "abcde"
-"""Stands for the random suffix of pod names that the Job controller creates, and is as long."""
+"""The placeholder for the random suffix of pod names, with the length of the suffix."""
 
 _FORM_FIX = "use lower case letters, digits and '-', beginning with a letter{example}"
 _DOCS = Source("docs/reference/validation.md#names")
@@ -51,7 +51,7 @@ POD_LENGTH = _DOCS.error(
     "JobSet name is too long, pod names generated for this JobSet will exceed 63 characters",
     "{change}",
 )
-OF_JOBS = (JOB, JOB_LENGTH, POD_LENGTH)
+JOB_NAME_RULES = (JOB, JOB_LENGTH, POD_LENGTH)
 """Rules about names that are composed of the names of the JobSet and of a ReplicatedJob."""
 
 
@@ -93,9 +93,11 @@ def check_job_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     for complaint in dns1035_label(name):
         if complaint == TOO_LONG_LABEL:
             excess = byte_length(name) - MAX_LABEL
-            yield JOB_LENGTH.at(path, name, change=blame.blame_for_length(_own(subject), rjob, excess).change)
+            yield JOB_LENGTH.at(path, name, change=blame.blame_for_length(_jobset_name(subject), rjob, excess).change)
         else:
-            yield JOB.at(path, name, complaint=complaint, change=blame.blame_for_characters(_own(subject), rjob).change)
+            yield JOB.at(
+                path, name, complaint=complaint, change=blame.blame_for_characters(_jobset_name(subject), rjob).change
+            )
 
 
 def check_pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
@@ -105,21 +107,21 @@ def check_pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     rjob = entry.rjob
     pod = pod_base_name(subject.name, rjob.name, rjob.replicas - 1, entry.job.completions - 1) + f"-{POD_SUFFIX}"
     if (excess := byte_length(pod) - MAX_LABEL) > 0:
-        change = blame.blame_for_length(_own(subject), rjob.name, excess).change
+        change = blame.blame_for_length(_jobset_name(subject), rjob.name, excess).change
         yield POD_LENGTH.at(entry.path.at("name"), longest_job_name(subject, entry), change=change)
 
 
-def set_to_blame(error: FieldError, own: blame.Own, job: str) -> bool:
+def is_jobset_name_to_blame(error: FieldError, jobset_name: blame.JobSetName, job: str) -> bool:
     """Whether only the JobSet's name makes the names of a ReplicatedJob's Jobs and pods invalid."""
     if error.rule is JOB:
-        form = blame.blame_for_characters(own, job)
-        return form.of_set and not form.of_job
-    return error.rule in OF_JOBS and blame.blame_for_length(own, job, 1).of_set
+        form = blame.blame_for_characters(jobset_name, job)
+        return form.blames_jobset and not form.blames_replicated_job
+    return error.rule in JOB_NAME_RULES and blame.blame_for_length(jobset_name, job, 1).blames_jobset
 
 
-def _own(subject: Subject) -> blame.Own:
+def _jobset_name(subject: Subject) -> blame.JobSetName:
     meta = subject.js.metadata
-    return blame.own_name(meta.name, meta.generate_name)
+    return blame.jobset_name_of(meta.name, meta.generate_name)
 
 
 def longest_job_name(subject: Subject, entry: Entry) -> str:

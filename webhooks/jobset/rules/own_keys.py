@@ -14,8 +14,8 @@ from kube.model.validation import MAX_LABEL
 from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.subject import Subject
 
-LONGEST_KEY = max(map(len, OUR_PREFIXES)) + MAX_LABEL
-"""Characters of the longest valid key: another rule refuses a longer key."""
+MAX_KEY_LENGTH = max(map(len, OUR_PREFIXES)) + MAX_LABEL
+"""The most characters of a valid key. Another rule refuses a longer key."""
 
 UNKNOWN = Source("docs/reference/validation.md#labels-and-annotations").warning(
     "unknown-key",
@@ -63,7 +63,7 @@ def _unknown_keys(js: Subject) -> Iterator[tuple[Path, str]]:
             key_maps.append((path.at("metadata"), "labels", template.metadata.labels))
     for path, field, keys in key_maps:
         for key in keys:
-            if key.startswith(OUR_PREFIXES) and key not in OUR_KEYS and len(key) <= LONGEST_KEY:
+            if key.startswith(OUR_PREFIXES) and key not in OUR_KEYS and len(key) <= MAX_KEY_LENGTH:
                 yield path.at(field), key
 
 

@@ -18,12 +18,12 @@ from webhooks.jobset.rules.failure import FAILURE
 from webhooks.jobset.rules.placement import affinity_topology
 from webhooks.jobset.subject import Entry, Subject
 
-_TOPOLOGY, _CHIPS = "cloud.google.com/gke-tpu-topology", "google.com/tpu"
-_LARGEST_HOST = 8
-"""Chips of the largest slice that is one node: a larger topology certainly has several nodes."""
+_TPU_TOPOLOGY_LABEL, _TPU_RESOURCE = "cloud.google.com/gke-tpu-topology", "google.com/tpu"
+_MAX_CHIPS_PER_NODE = 8
+"""The most chips of one node. A larger topology certainly has several nodes."""
 _MAX_TERMS = 8
 """The most constraints, and the most terms, of a pod that are checked."""
-_NARROWING = ("matchLabelKeys", "mismatchLabelKeys", "namespaceSelector", "namespaces", "nodeAffinityPolicy")
+_NARROWING_FIELDS = ("matchLabelKeys", "mismatchLabelKeys", "namespaceSelector", "namespaces", "nodeAffinityPolicy")
 
 _DOCS = Source("docs/reference/validation.md#own-numbers")
 DEADLINE_ZERO = _DOCS.warning(
@@ -51,9 +51,9 @@ CHIPS = _DOCS.warning(
 
 def check_numbers(js: Subject) -> Iterator[FieldError]:
     """Findings about numbers that contradict each other, at most as many as an answer lists."""
-    limit, timeout = js.js.spec.active_deadline_seconds, js.failure_policy.start_timeout_seconds
-    if limit is not None and timeout is not None and timeout >= limit:
-        yield START_TIMEOUT_NEVER.at(FAILURE.at("startTimeoutSeconds"), timeout, seconds=limit)
+    deadline_seconds, start_seconds = js.js.spec.active_deadline_seconds, js.failure_policy.start_timeout_seconds
+    if deadline_seconds is not None and start_seconds is not None and start_seconds >= deadline_seconds:
+        yield START_TIMEOUT_NEVER.at(FAILURE.at("startTimeoutSeconds"), start_seconds, seconds=deadline_seconds)
     yield from islice((error for entry in js.entries for error in _check_entry(js, entry)), MAX_FINDINGS)
 
 
@@ -113,7 +113,7 @@ def _selects(term: Any, labels: dict[str, Any]) -> bool:
     """Whether a term selects pods with these labels; False for a term that has more than labels."""
     selector = dig(term, "labelSelector")
     match_labels = dig(selector, "matchLabels")
-    has_more = dig(selector, "matchExpressions") or any(dig(term, key) for key in _NARROWING)
+    has_more = dig(selector, "matchExpressions") or any(dig(term, key) for key in _NARROWING_FIELDS)
     if has_more or not isinstance(match_labels, dict) or not match_labels:
         return False
     return all(labels.get(key) == value for key, value in match_labels.items())
@@ -124,14 +124,14 @@ def _check_chips(js: Subject, entry: Entry) -> Iterator[FieldError]:
 
     With exclusive placement the pods of one Job have to fill them, else the pods of the ReplicatedJob.
     """
-    topology = dig(entry.rjob.pod_spec, "nodeSelector", _TOPOLOGY)
+    topology = dig(entry.rjob.pod_spec, "nodeSelector", _TPU_TOPOLOGY_LABEL)
     sides = topology[:40].split("x") if isinstance(topology, str) else []
     if not sides or not all(side.isascii() and side.isdigit() for side in sides):
         return
     pods = entry.pod_count if affinity_topology(js, entry) is None else pods_at_once(entry.job)
     chips, each = prod(map(int, sides)), _chips_of_pod(entry)
-    if chips > _LARGEST_HOST and each and each * pods % chips:
-        field_path = entry.pod_path.at("spec", "nodeSelector", _TOPOLOGY)
+    if chips > _MAX_CHIPS_PER_NODE and each and each * pods % chips:
+        field_path = entry.pod_path.at("spec", "nodeSelector", _TPU_TOPOLOGY_LABEL)
         yield CHIPS.at(field_path, topology, pods=pods, each=each, chips=chips, topology=topology)
 
 
@@ -139,6 +139,6 @@ def _chips_of_pod(entry: Entry) -> int:
     """Chips that the containers of a pod request; an invalid amount counts as 0."""
     count = 0
     for container in items(entry.rjob.pod_spec, "containers"):
-        amount = parse_quantity(str(dig(container, "resources", "limits", _CHIPS) or 0)[:20])
+        amount = parse_quantity(str(dig(container, "resources", "limits", _TPU_RESOURCE) or 0)[:20])
         count += int(amount) if amount is not None else 0
     return count

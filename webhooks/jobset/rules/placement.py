@@ -19,7 +19,7 @@ from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.names import longest_job_name
 from webhooks.jobset.subject import Entry, Subject
 
-_META = Path(("metadata", "annotations"))
+_ANNOTATIONS = Path(("metadata", "annotations"))
 
 _DEFECT_7 = Source("docs/reference/validation.md#exclusive-placement, defect 7")
 _DEFECT_37 = Source("docs/reference/validation.md#exclusive-placement, defect 37")
@@ -72,28 +72,28 @@ def check_jobset(subject: Subject) -> Iterator[FieldError]:
     topologies = (affinity_topology(subject, entry) for entry in subject.entries)
     topology = next((key for key in topologies if key is not None), None)
     if EXCLUSIVE_TOPOLOGY in annotations:
-        yield from _check_topology(_META, annotations)
+        yield from _check_topology(_ANNOTATIONS, annotations)
     elif NODE_SELECTOR_STRATEGY in annotations:
-        yield _strategy_without_topology(_META, annotations, topology)
+        yield _strategy_without_topology(_ANNOTATIONS, annotations, topology)
     if topology is not None and namespace in EXCLUDED_NAMESPACES:
         yield WITHOUT_WEBHOOKS.at(Path(("metadata", "namespace")), namespace=namespace)
 
 
 def check_replicated_job(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Check the placement of one ReplicatedJob, by the annotations of all three levels."""
-    on_job = entry.template.metadata.annotations
-    job_path = entry.path.at("template").at(*_META.parts)
+    job_annotations = entry.template.metadata.annotations
+    job_path = entry.path.at("template").at(*_ANNOTATIONS.parts)
     topology = affinity_topology(subject, entry)
-    if EXCLUSIVE_TOPOLOGY in on_job:
-        yield from _check_topology(job_path, on_job)
-    elif NODE_SELECTOR_STRATEGY in on_job:
-        yield _strategy_without_topology(job_path, on_job, topology)
+    if EXCLUSIVE_TOPOLOGY in job_annotations:
+        yield from _check_topology(job_path, job_annotations)
+    elif NODE_SELECTOR_STRATEGY in job_annotations:
+        yield _strategy_without_topology(job_path, job_annotations, topology)
     if NODE_SELECTOR_STRATEGY in placement_annotations(subject.js, entry.rjob):
         yield from _check_selector_value(subject, entry)
     else:
         yield from _check_pod_template(subject, entry, topology)
-        on_pod, is_indexed = entry.job.template.metadata.annotations, entry.job.completion_mode == "Indexed"
-        if topology is not None and not is_indexed and NODE_SELECTOR_STRATEGY not in on_pod:
+        pod_annotations, is_indexed = entry.job.template.metadata.annotations, entry.job.completion_mode == "Indexed"
+        if topology is not None and not is_indexed and NODE_SELECTOR_STRATEGY not in pod_annotations:
             path = entry.job_path.at("completionMode")
             rule = NON_INDEXED if entry.rjob.replicas else NON_INDEXED_EMPTY
             yield rule.at(path, entry.job.completion_mode, topology=topology, key=EXCLUSIVE_TOPOLOGY)
@@ -119,13 +119,15 @@ def _strategy_without_topology(path: Path, annotations: dict[str, str], topology
 
 def _check_pod_template(subject: Subject, entry: Entry, topology: str | None) -> Iterator[FieldError]:
     """Check the placement annotations of a pod template, if the node-selector strategy is not in force."""
-    on_pod, path = entry.job.template.metadata.annotations, entry.pod_path.at(*_META.parts)
-    if EXCLUSIVE_TOPOLOGY in on_pod and NODE_SELECTOR_STRATEGY in on_pod:
-        yield POD_TEMPLATE.at(path.at(NODE_SELECTOR_STRATEGY), on_pod[NODE_SELECTOR_STRATEGY])
-    elif NODE_SELECTOR_STRATEGY in on_pod:
-        yield _strategy_without_topology(path, on_pod, topology)
-    elif EXCLUSIVE_TOPOLOGY in on_pod and EXCLUSIVE_TOPOLOGY not in placement_annotations(subject.js, entry.rjob):
-        yield from _check_topology(path, on_pod)
+    pod_annotations, path = entry.job.template.metadata.annotations, entry.pod_path.at(*_ANNOTATIONS.parts)
+    if EXCLUSIVE_TOPOLOGY in pod_annotations and NODE_SELECTOR_STRATEGY in pod_annotations:
+        yield POD_TEMPLATE.at(path.at(NODE_SELECTOR_STRATEGY), pod_annotations[NODE_SELECTOR_STRATEGY])
+    elif NODE_SELECTOR_STRATEGY in pod_annotations:
+        yield _strategy_without_topology(path, pod_annotations, topology)
+    elif EXCLUSIVE_TOPOLOGY in pod_annotations and EXCLUSIVE_TOPOLOGY not in placement_annotations(
+        subject.js, entry.rjob
+    ):
+        yield from _check_topology(path, pod_annotations)
 
 
 def _check_topology(path: Path, annotations: dict[str, str]) -> Iterator[FieldError]:

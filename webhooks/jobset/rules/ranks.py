@@ -16,12 +16,12 @@ from kube.model.field import FieldError, Path
 from kube.model.jsontree import items
 from kube.model.meta import MAX_INT32
 from webhooks.jobset.rules import MAX_FINDINGS, Source
-from webhooks.jobset.rules.command_texts import values, words
+from webhooks.jobset.rules.command_texts import command_words, variable_values
 from webhooks.jobset.rules.in_place import IN_PLACE
 from webhooks.jobset.rules.variables import INDEX
 from webhooks.jobset.subject import Container, Entry, Subject
 
-_FLAG = re.compile(r"--nnodes(?:=|[ \t]+)[\"']?(\d{1,9})(?![\w:.])", re.ASCII)
+_NODES_FLAG = re.compile(r"--nnodes(?:=|[ \t]+)[\"']?(\d{1,9})(?![\w:.])", re.ASCII)
 _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 _OTHER_RANK = re.compile(r"(?i)hostname|(?<![a-z])job[-_](?:(?:global|group)[-_])?(?:index|name)|metadata\.name\b")
 """Texts by which a program may learn the Job of its pod."""
@@ -58,15 +58,17 @@ class _GroupSizes:
     def __init__(self, js: Subject) -> None:
         self.js = js
         workers = (entry for entry in js.entries if not entry.rjob.spare_for)
-        numbered = {entry.index for entry in workers if _gets_node_number(entry)}
+        numbered_indexes = {entry.index for entry in workers if _gets_node_number(entry)}
         self.node_numbers = {
-            entry.index: list(_node_numbers(entry, follows_jobs=js.gates[elastic.GATE] and numbered == {entry.index}))
+            entry.index: list(
+                _node_numbers(entry, follows_jobs=js.gates[elastic.GATE] and numbered_indexes == {entry.index})
+            )
             for entry in js.entries
         }
         self._entries_by_pods = Counter(entry.pod_count for entry in js.entries)
         self._pods_with_numbers = sum(entry.pod_count for entry in js.entries if self.node_numbers[entry.index])
 
-    def has(self, entry: Entry, count: int) -> bool:
+    def is_possible(self, entry: Entry, count: int) -> bool:
         """Whether `count` pods, some of them of this ReplicatedJob, may work together."""
         pods = entry.pod_count
         is_sum_of_two = self._entries_by_pods[count - pods] > (count == 2 * pods)
@@ -77,7 +79,7 @@ def _check_entry(sizes: _GroupSizes, entry: Entry) -> Iterator[FieldError]:
     numbers = sizes.node_numbers[entry.index]
     if len({count for _, count in numbers}) == 1:
         for text_path, count in numbers[:1]:
-            if count > 1 and entry.pod_count and not sizes.has(entry, count):
+            if count > 1 and entry.pod_count and not sizes.is_possible(entry, count):
                 yield _wrong_number(sizes, entry, text_path, count)
     if entry.rjob.replicas > 1 and entry.job.completions == 1 and entry.job.completion_mode != "NonIndexed":
         yield from _check_indexes(entry)
@@ -97,7 +99,7 @@ def _gets_node_number(entry: Entry) -> bool:
     """Whether a container of the ReplicatedJob gets a number of nodes, by a flag or a variable."""
     return any(
         any(variable.name == NODES_VARIABLE for variable in container.env)
-        or any("--nnodes" in word for _, word in words(path, container))
+        or any("--nnodes" in word for _, word in command_words(path, container))
         for path, container in entry.each_container()
     )
 
@@ -113,9 +115,9 @@ def _node_numbers(entry: Entry, *, follows_jobs: bool) -> Iterator[tuple[Path, i
             if variable.name == NODES_VARIABLE and _NUMBER.fullmatch(number):
                 follows = follows_jobs and pods_at_once(entry.job) == 1 and is_replaced(entry.rjob, number)
                 yield text_path.at("value"), entry.rjob.replicas if follows else int(number)
-        texts = list(words(path, container))
+        texts = list(command_words(path, container))
         for text_path, text in texts:
-            yield from ((text_path, int(match[1])) for match in _FLAG.finditer(text))
+            yield from ((text_path, int(match[1])) for match in _NODES_FLAG.finditer(text))
         for (_, flag), (text_path, text) in pairwise(texts):
             if flag == "--nnodes" and _NUMBER.fullmatch(text):
                 yield text_path, int(text)
@@ -123,10 +125,10 @@ def _node_numbers(entry: Entry, *, follows_jobs: bool) -> Iterator[tuple[Path, i
 
 def _check_indexes(entry: Entry) -> Iterator[FieldError]:
     """A finding for each container that uses the index of its pod, always 0, and nothing that names its Job."""
-    if any(_OTHER_RANK.search(path) for path in _fields(entry)):
+    if any(_OTHER_RANK.search(path) for path in _referenced_fields(entry)):
         return
     for path, container in entry.each_container():
-        texts = [*words(path, container), *values(path, container)]
+        texts = [*command_words(path, container), *variable_values(path, container)]
         if any(_OTHER_RANK.search(text) for _, text in texts):
             continue
         text_path = next(_uses_of_index(path, container, texts), None)
@@ -141,7 +143,7 @@ def _uses_of_index(path: Path, container: Container, texts: list[tuple[Path, str
             yield text_path
 
 
-def _fields(entry: Entry) -> Iterator[str]:
+def _referenced_fields(entry: Entry) -> Iterator[str]:
     """Fields of the pod that its containers get as variables or files."""
     for _, container in entry.each_container():
         yield from (variable.field for variable in container.env)

@@ -82,7 +82,7 @@ def check_strategy(subject: Subject) -> Iterator[FieldError]:
 def check_pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Findings about pods that get the agent."""
     agent = agent_of(subject.js)
-    if agent is None or entry.rjob.name in subject.without_agent:
+    if agent is None or entry.rjob.name in subject.names_without_agent:
         return
     path, pod, name = entry.pod_path.at("spec"), entry.job.template.spec, entry.rjob.name
     if pod.automount_service_account_token is False:
@@ -99,7 +99,7 @@ def check_pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 def check_rights(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Check that pods that restart in place have an agent, and that the agent has an account with rights."""
     restarts_in_place = subject.js.restarts_in_place and subject.gates["InPlaceRestart"]
-    if not restarts_in_place or entry.rjob.name in subject.without_agent:
+    if not restarts_in_place or entry.rjob.name in subject.names_without_agent:
         return
     pod, path, name = entry.job.template.spec, entry.pod_path.at("spec"), entry.rjob.name
     is_added = agent_of(subject.js) is not None
@@ -130,17 +130,23 @@ def _names_agent(container: Container) -> bool:
 
 
 def check_watchdog(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Check that a container with a watchdog runs its worker by an agent, as only this agent reads the variable."""
+    """Check that a container with a watchdog runs its worker by an agent, since only an agent reads the variable."""
     for item_path, container in entry.each_container():
         index = next((i for i, variable in enumerate(container.env) if variable.name == WATCHDOG), None)
-        if index is not None and not _names_agent(container) and (words := _why_unread(subject, entry, container)):
-            yield UNREAD_WATCHDOG.at(item_path.at("env", index, "name"), WATCHDOG, why=words[0], how=words[1])
+        if (
+            index is not None
+            and not _names_agent(container)
+            and (reason_and_fix := _unread_reason_and_fix(subject, entry, container))
+        ):
+            yield UNREAD_WATCHDOG.at(
+                item_path.at("env", index, "name"), WATCHDOG, why=reason_and_fix[0], how=reason_and_fix[1]
+            )
 
 
-def _why_unread(subject: Subject, entry: Entry, container: Container) -> tuple[str, str] | None:
+def _unread_reason_and_fix(subject: Subject, entry: Entry, container: Container) -> tuple[str, str] | None:
     """Why no agent reads the variables of this container, and the remedy; None if an agent may read them."""
     agent = agent_of(subject.js)
-    if agent is None or entry.rjob.name in subject.without_agent:
+    if agent is None or entry.rjob.name in subject.names_without_agent:
         if not container.command:
             return None  # the entry point of the image may be an agent
         return "nothing in this container is one", "start the worker by the agent, or remove the variable"

@@ -33,7 +33,7 @@ POLICY, MODE, CLAIMS = "schedulingPolicy", "disruptionMode", "resourceClaims"
 TOPOLOGY = ("schedulingConstraints", "topology")
 
 _SOURCE = Source("spec.scheduling")
-_BOTH = f"{GATE}=true,{LEVELS_GATE}=true"
+_BOTH_GATES = f"{GATE}=true,{LEVELS_GATE}=true"
 
 
 def _literal(text: str) -> str:
@@ -66,9 +66,9 @@ NO_GATE = _SOURCE.error(
 LEVELS = Source("KEP-969").error(
     "scheduling-levels",
     f"{{what}} needs the feature gate {LEVELS_GATE}: groups of groups",
-    f"start the manager with --feature-gates={_BOTH}, or {{fix}}",
+    f"start the manager with --feature-gates={_BOTH_GATES}, or {{fix}}",
     ErrorType.FORBIDDEN,
-    gates=_BOTH,
+    gates=_BOTH_GATES,
 )
 TOPOLOGY_MISSING = _SOURCE.error(
     "scheduling-topology-missing",
@@ -159,7 +159,7 @@ def check_gates(subject: Subject) -> Iterator[FieldError]:
     spec = subject.js.spec.scheduling
     if spec is None or subject.gates[LEVELS_GATE]:
         return
-    level_findings = list(_deeper_levels(subject))
+    level_findings = list(_deeper_level_findings(subject))
     if subject.gates[GATE]:
         yield from level_findings
     else:
@@ -167,7 +167,7 @@ def check_gates(subject: Subject) -> Iterator[FieldError]:
         yield NO_GATE.at(SCHEDULING, gates=gates)
 
 
-def _deeper_levels(subject: Subject) -> Iterator[FieldError]:
+def _deeper_level_findings(subject: Subject) -> Iterator[FieldError]:
     """Findings about levels that need groups of groups."""
     has_findings = False
     for k, (top, *lower) in enumerate(lines(subject)):
@@ -191,16 +191,18 @@ def check_unions(subject: Subject) -> Iterator[FieldError]:
     """Check rules of the CRD, since the API server would report only these faults."""
     for level in levels(subject):
         if level.policy is not None and (level.policy.basic is None) == (level.policy.gang is None):
-            yield _union(subject, POLICY_UNION, level.path.at(POLICY), level.policy.basic is None, ("basic", "gang"))
+            yield _union_finding(
+                subject, POLICY_UNION, level.path.at(POLICY), level.policy.basic is None, ("basic", "gang")
+            )
         if level.mode is not None and (level.mode.single is None) == (level.mode.all is None):
-            yield _union(subject, MODE_UNION, level.path.at(MODE), level.mode.all is None, ("single", "all"))
+            yield _union_finding(subject, MODE_UNION, level.path.at(MODE), level.mode.all is None, ("single", "all"))
         for claim_path, claim in level.path.at(CLAIMS).each(level.claims):
             if bool(claim.resource_claim_name) == bool(claim.resource_claim_template_name):
                 names = ("resourceClaimName", "resourceClaimTemplateName")
-                yield _union(subject, SOURCE_UNION, claim_path, not claim.resource_claim_name, names)
+                yield _union_finding(subject, SOURCE_UNION, claim_path, not claim.resource_claim_name, names)
 
 
-def _union(subject: Subject, rule: Rule, path: Path, is_empty: bool, names: tuple[str, str]) -> FieldError:
+def _union_finding(subject: Subject, rule: Rule, path: Path, is_empty: bool, names: tuple[str, str]) -> FieldError:
     """The finding about a value that has none (`is_empty`), or both, of two fields."""
     fix = f"add {names[1]}, or {names[0]}" if is_empty else f"remove {names[0]} or {names[1]}"
     return rule.at(path, dig(subject.raw_spec, *path.parts[1:]), fix=fix)
@@ -235,7 +237,7 @@ def check_combinations(subject: Subject) -> Iterator[FieldError]:
             yield BASIC_ALL.at(lowest.path.at(MODE), {"all": {}})
         if len(line) > 2 and line[1].claims:
             yield CLAIMS_ABOVE_JOBS.at(line[1].path.at(CLAIMS))
-        for upper, lower in _pairs(line):
+        for upper, lower in _mode_pairs(line):
             if upper.mode is not None and upper.mode.all and lower.mode is not None and lower.mode.single:
                 yield SINGLE_BELOW_ALL.at(lower.path.at(MODE), {"single": {}}, above=str(upper.path))
         for k, lower in enumerate(line):
@@ -243,6 +245,6 @@ def check_combinations(subject: Subject) -> Iterator[FieldError]:
                 yield TOPOLOGY_AGAIN.at(lower.path.at(*TOPOLOGY, 0, "key"))
 
 
-def _pairs(line: tuple[Level, ...]) -> Iterator[tuple[Level, Level]]:
+def _mode_pairs(line: tuple[Level, ...]) -> Iterator[tuple[Level, Level]]:
     """Pairs of a level with a disruption mode and the next lower level with a disruption mode."""
     return pairwise(level for level in line if level.mode is not None)

@@ -17,7 +17,7 @@ MAX_TEMPLATES = 8
 """The most templates of groups in a list of a Workload: a limit of Kubernetes."""
 _MAX_NAMES = 5
 _TARGETS = "targetReplicatedJobs"
-_COUNT = (POLICY, "gang", "minGroupCount")
+_MIN_GROUP_COUNT = (POLICY, "gang", "minGroupCount")
 
 _SOURCE = Source("spec.scheduling")
 _KEP_969 = Source("KEP-969")
@@ -117,9 +117,9 @@ def check_minimum_counts(subject: Subject) -> Iterator[FieldError]:
         return
     minimum = _minimum_groups(spec.scheduling_policy)
     if minimum is not None and not spec.replicated_jobs:
-        name = subject.names[0] if subject.names else "NAME"
+        name = subject.replicated_job_names[0] if subject.replicated_job_names else "NAME"
         fix = f"add `replicatedJobs: [{{targetReplicatedJobs: [{name}], job: {{}}}}]` to count Jobs"
-        yield NOTHING_TO_COUNT.at(SCHEDULING.at(*_COUNT), minimum, owner="the set", fix=fix)
+        yield NOTHING_TO_COUNT.at(SCHEDULING.at(*_MIN_GROUP_COUNT), minimum, owner="the set", fix=fix)
     elif minimum is not None:
         yield from _check_group_count(SCHEDULING, minimum, _groups_below_root(subject))
     for path, entry in ENTRIES.each(spec.replicated_jobs):
@@ -129,10 +129,12 @@ def check_minimum_counts(subject: Subject) -> Iterator[FieldError]:
 def _check_entry(subject: Subject, entry: EntryScheduling, path: Path) -> Iterator[FieldError]:
     """Check the minimum counts of an entry: of its Jobs, and of the pods of each Job."""
     minimum = _minimum_groups(entry.scheduling_policy)
-    rjobs = [subject.by_name[name].rjob for name in entry.target_replicated_jobs if name in subject.by_name]
+    rjobs = [
+        subject.entries_by_name[name].rjob for name in entry.target_replicated_jobs if name in subject.entries_by_name
+    ]
     if minimum is not None and entry.job is None:
         fix = "add `job: {}` to count Jobs"
-        yield NOTHING_TO_COUNT.at(path.at(*_COUNT), minimum, owner="the entry", fix=fix)
+        yield NOTHING_TO_COUNT.at(path.at(*_MIN_GROUP_COUNT), minimum, owner="the entry", fix=fix)
     elif minimum is not None:
         yield from _check_group_count(path, minimum, sum(rjob.replicas for rjob in rjobs if pods_at_once(rjob)))
     job_policy = entry.job.scheduling_policy if entry.job is not None else None
@@ -154,7 +156,7 @@ def _minimum_groups(policy: GroupsPolicy | None) -> int | None:
 
 def _check_group_count(path: Path, minimum: int, existing: int) -> Iterator[FieldError]:
     if 0 < existing < minimum:
-        yield TOO_MANY_GROUPS.at(path.at(*_COUNT), minimum, count=existing)
+        yield TOO_MANY_GROUPS.at(path.at(*_MIN_GROUP_COUNT), minimum, count=existing)
 
 
 def _groups_below_root(subject: Subject) -> int:
@@ -162,7 +164,7 @@ def _groups_below_root(subject: Subject) -> int:
     roots = subject.shape.roots if subject.shape is not None else ()
     # There is a group for each Job, but a shape has only one Job of each ReplicatedJob.
     return sum(
-        subject.by_name[child.replicated_jobs[0]].rjob.replicas if child.template.startswith("job-") else 1
+        subject.entries_by_name[child.replicated_jobs[0]].rjob.replicas if child.template.startswith("job-") else 1
         for root in roots
         for child in (root.children if root.template == ROOT else ())
     )
@@ -175,7 +177,7 @@ def check_stages(subject: Subject) -> Iterator[FieldError]:
 
 
 def _check_group(subject: Subject, group: Group) -> Iterator[FieldError]:
-    rjobs = (subject.by_name[name].rjob for name in group.replicated_jobs)
+    rjobs = (subject.entries_by_name[name].rjob for name in group.replicated_jobs)
     members = frozenset(rjob.name for rjob in rjobs if rjob.replicas and pods_at_once(rjob))
     pair = _waiting_pair(subject, members) if group.gang is not None and len(members) > 1 else None
     if pair is None:
@@ -209,12 +211,12 @@ def _waiting_pair(subject: Subject, members: frozenset[str]) -> tuple[str, str] 
     """A pair of members of which the second starts only after the first; None if all can start together."""
     spec = subject.js.spec
     if is_ordered(spec):
-        ordered = [name for name in subject.names if name in members]
+        ordered = [name for name in subject.replicated_job_names if name in members]
         return (ordered[0], ordered[1]) if len(ordered) > 1 else None
-    stage_of = {rjob.name: k for k, stage in enumerate(stages(spec)) for rjob in stage if rjob.name in members}
-    if len({*stage_of.values()}) > 1:
-        earlier, *_ = stage_of
-        return earlier, next(name for name in stage_of if stage_of[name] != stage_of[earlier])
+    stage_by_name = {rjob.name: k for k, stage in enumerate(stages(spec)) for rjob in stage if rjob.name in members}
+    if len({*stage_by_name.values()}) > 1:
+        earlier, *_ = stage_by_name
+        return earlier, next(name for name in stage_by_name if stage_by_name[name] != stage_by_name[earlier])
     return _dependent_pair(subject.js.spec.replicated_jobs, members)
 
 

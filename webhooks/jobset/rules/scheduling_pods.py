@@ -69,8 +69,8 @@ POD_SETS = Source("docs/reference/validation.md#kueue").warning(
 )
 
 KAI = "kai-scheduler"
-KAI_AT_ONCE = "kai.scheduler/batch-min-member"
-"""How many ReplicatedJobs KAI Scheduler schedules together, as an annotation of the JobSet; absent: all."""
+KAI_GANG_SIZE = "kai.scheduler/batch-min-member"
+"""The annotation of a JobSet for how many ReplicatedJobs KAI Scheduler schedules together; absent: all."""
 KAI_STAGES = Source("docs/reference/validation.md#kai-scheduler").warning(
     "kai-scheduler-stages",
     "KAI places none before {wanted} ReplicatedJobs have pods, and at the start {at_once} have some",
@@ -108,15 +108,15 @@ def check_equal_fields(subject: Subject) -> Iterator[FieldError]:
     forest = subject.shape
     if forest is None:
         return
-    entries = [subject.by_name[name] for root in forest.roots for name in root.replicated_jobs]
-    yield from _differences(entries, PRIORITY, "priorityClassName", "")
+    entries = [subject.entries_by_name[name] for root in forest.roots for name in root.replicated_jobs]
+    yield from _difference_findings(entries, PRIORITY, "priorityClassName", "")
     for root in forest.roots:
-        entries = [subject.by_name[name] for name in root.replicated_jobs]
-        yield from _differences(entries, ONE_SCHEDULING, "schedulerName", DEFAULT_SCHEDULER)
-        yield from _differences(entries, ONE_SCHEDULING, "preemptionPolicy", "")
+        entries = [subject.entries_by_name[name] for name in root.replicated_jobs]
+        yield from _difference_findings(entries, ONE_SCHEDULING, "schedulerName", DEFAULT_SCHEDULER)
+        yield from _difference_findings(entries, ONE_SCHEDULING, "preemptionPolicy", "")
 
 
-def _differences(entries: list[Entry], rule: Rule, field: str, default: str) -> Iterator[FieldError]:
+def _difference_findings(entries: list[Entry], rule: Rule, field: str, default: str) -> Iterator[FieldError]:
     """A finding of `rule` for each entry whose field of the pod differs from the field of the first entry."""
     ordered = sorted(entries, key=lambda entry: entry.index)
     for entry in ordered[1:]:
@@ -149,22 +149,22 @@ def check_kai_stages(subject: Subject) -> Iterator[FieldError]:
     if not kai_entries or stages.is_ordered(subject.js.spec):
         return
     count = len(subject.entries)
-    value = subject.js.metadata.annotations.get(KAI_AT_ONCE, "")
+    value = subject.js.metadata.annotations.get(KAI_GANG_SIZE, "")
     gang_size = min(int(value), count) if re.fullmatch("[0-9]{1,9}", value, re.ASCII) else count
     at_once = count - _missing_at_start(subject, kai_entries)
     if at_once < gang_size:
         path = next(iter(kai_entries.values())).pod_path.at("spec", "schedulerName")
-        yield KAI_STAGES.at(path, KAI, wanted=gang_size, at_once=at_once, key=KAI_AT_ONCE)
+        yield KAI_STAGES.at(path, KAI, wanted=gang_size, at_once=at_once, key=KAI_GANG_SIZE)
 
 
 def _missing_at_start(subject: Subject, kai_names: Collection[str]) -> int:
-    """How many ReplicatedJobs have no pods for KAI at the start: they wait, or have another scheduler."""
-    missing, blocked, next_stage_waits = 0, set[str](), False
+    """The number of ReplicatedJobs without pods for KAI at the start: they wait, or have another scheduler."""
+    count, blocked_names, next_stage_waits = 0, set[str](), False
     for stage in stages.stages(subject.js.spec) or (subject.js.spec.replicated_jobs,):
         for rjob in (rjob for rjob in stage if rjob.replicas):
-            waits = next_stage_waits or any(item.name in blocked for item in rjob.depends_on or ())
-            missing += waits or rjob.name not in kai_names
+            waits = next_stage_waits or any(item.name in blocked_names for item in rjob.depends_on or ())
+            count += waits or rjob.name not in kai_names
             if waits or rjob.name in kai_names:
-                blocked.add(rjob.name)
-        next_stage_waits = bool(blocked)
-    return missing
+                blocked_names.add(rjob.name)
+        next_stage_waits = bool(blocked_names)
+    return count

@@ -32,13 +32,13 @@ STORED = _DOCS.warning(
     "split it, or move scripts to ConfigMaps",
     ErrorType.TOO_LONG,
 )
-NEAR = ETCD_LIMIT * 9 // 10
-"""Bytes from which a set is near the limit: further clients add entries to its managedFields."""
+NEAR_ETCD_LIMIT = ETCD_LIMIT * 9 // 10
+"""Bytes from which a set is near the limit. Further clients add entries to its managedFields."""
 
 
 def check_counts(js: Subject) -> Iterator[FieldError]:
     """Check the number of Jobs and pods of the set. A finding has the path of the largest ReplicatedJob."""
-    for rule, limit, count in ((JOBS, js.limits.jobs, _jobs), (PODS, js.limits.pods, _pods)):
+    for rule, limit, count in ((JOBS, js.limits.jobs, _job_count), (PODS, js.limits.pods, _pod_count)):
         total = sum(map(count, js.entries))
         if total > limit:
             largest = max(js.entries, key=count)
@@ -48,16 +48,16 @@ def check_counts(js: Subject) -> Iterator[FieldError]:
 def check_stored_size(js: Subject) -> Iterator[FieldError]:
     """A warning if the set with its status may not fit into etcd, whose limit may have been raised."""
     actions = (named.action for named in named_actions(js.failure_policy))
-    alone = any(action.restarts_part and action.enabled(js.gates) for action in actions)
-    total = js.size + largest_status(js.js, alone=alone)
-    if total > NEAR:
+    has_part_restarts = any(action.restarts_part and action.enabled(js.gates) for action in actions)
+    total = js.size + largest_status(js.js, alone=has_part_restarts)
+    if total > NEAR_ETCD_LIMIT:
         yield STORED.at(SPEC.at("replicatedJobs"), size=f"{total // 1024:,}", most=f"{ETCD_LIMIT // 1024:,}")
 
 
-def _jobs(entry: Entry) -> int:
+def _job_count(entry: Entry) -> int:
     return max(entry.rjob.replicas, 0)
 
 
-def _pods(entry: Entry) -> int:
+def _pod_count(entry: Entry) -> int:
     """The pods of a ReplicatedJob at once; 0 for a number that `names.check_pod_count` refuses."""
     return entry.pod_count if entry.pod_count <= MAX_INT32 else 0

@@ -50,7 +50,7 @@ TEMPLATE = _DOCS.error(
     "differs from that of replicatedJob {name}: its pods might not fit into the place",
     "write `template: {{}}`, which is filled in, or the same as in replicatedJob {name}",
 )
-_COMPARED = (
+_COMPARED_FIELDS = (
     "nodeSelector",
     "affinity",
     "tolerations",
@@ -69,7 +69,7 @@ def check_gate(subject: Subject) -> Iterator[FieldError]:
 
 
 def check_groups(subject: Subject) -> Iterator[FieldError]:
-    """Check that the target of each spare exists, is no spare itself, and has a template that the spare's fits."""
+    """Check that the target of each spare exists, is no spare itself, and that the template of the spare fits it."""
     entries = list(_spares(subject))
     if len(entries) > MAX_GROUPS:
         yield MANY.at(entries[MAX_GROUPS].path.at("spareFor"), entries[MAX_GROUPS].rjob.spare_for, most=MAX_GROUPS)
@@ -83,7 +83,7 @@ def _spares(subject: Subject) -> Iterator[Entry]:
 
 def _check_spare(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     name, path = entry.rjob.spare_for, entry.path.at("spareFor")
-    target = subject.by_name.get(name)
+    target = subject.entries_by_name.get(name)
     if target is None:
         yield UNKNOWN.at(path, name, name=name, why="does not exist", how=name_suggestion(subject, name))
         return
@@ -101,7 +101,7 @@ def _check_spare(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     elif placement != placement_annotations(js, entry.rjob):
         yield TEMPLATE.at(entry.path.at("template", "metadata", "annotations"), name=name)
     target_template = spare_template(target.rjob.template, {} if placement else entry.rjob.template)
-    difference = _difference(entry.path, entry.rjob.template, target_template)
+    difference = _first_difference(entry.path, entry.rjob.template, target_template)
     if difference is not None:
         yield TEMPLATE.at(difference, name=name)
     if pods_at_once(entry.job) < 1:
@@ -114,10 +114,10 @@ def _check_spare(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 def check_job_count(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Check that there are no more spares than Jobs, if a spare is for one Job.
 
-    An update is checked only if the spares become more: workers that become fewer may leave spares without a Job.
+    An update is checked only if it adds spares, since an update that removes workers may leave spares without a Job.
     """
     name, spec = entry.rjob.spare_for, subject.js.spec.scheduling
-    target = subject.by_name.get(name)
+    target = subject.entries_by_name.get(name)
     if target is None or spec is None or not spec.job_topology(name):
         return
     replicas = target.rjob.replicas
@@ -127,17 +127,17 @@ def check_job_count(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         yield PLACED.at(entry.path.at("replicas"), entry.rjob.replicas, why=reason, instead=instead)
 
 
-def _difference(path: Path, template: JSON, target_template: JSON) -> Path | None:
+def _first_difference(path: Path, template: JSON, target_template: JSON) -> Path | None:
     """The first path at which the template of a spare does not fit its target; None if it fits.
 
-    `path`: of the ReplicatedJob.
+    `path` is the path of the spare's ReplicatedJob.
     """
     job_path = path.at("template", "spec")
     for field in ("parallelism", "completions"):
         if dig(template, "spec", field) != dig(target_template, "spec", field):
             return job_path.at(field)
     pod_path, pod, target_pod = job_path.at("template", "spec"), dig(template, *_POD), dig(target_template, *_POD)
-    for field in _COMPARED:
+    for field in _COMPARED_FIELDS:
         if (dig(pod, field) or None) != (dig(target_pod, field) or None):
             return pod_path.at(field)
     for field in ("containers", "initContainers"):
@@ -168,9 +168,9 @@ def check_scheduling_groups(subject: Subject) -> Iterator[FieldError]:
     levels_with_claims = {name: level for level in levels(subject) if level.claims for name in level.targets}
     for entry in entries:
         name, path = entry.rjob.spare_for, entry.path.at("spareFor")
-        if name not in subject.by_name:
+        if name not in subject.entries_by_name:
             continue
-        target = subject.by_name[name].rjob
+        target = subject.entries_by_name[name].rjob
         if name in levels_with_claims:
             reason = "pods share devices, since the spare is in no group"
             instead = f"remove resourceClaims of {levels_with_claims[name].path}"
@@ -211,9 +211,9 @@ def _references(subject: Subject) -> Iterator[tuple[Path, str]]:
         for path, rule in rules.each(subject.failure_policy.rules)
     )
     for entry in subject.entries:
-        waits = entry.path.at("dependsOn")
+        waits_path = entry.path.at("dependsOn")
         if entry.rjob.depends_on:
-            yield waits, entry.rjob.name
-        yield from ((path.at("name"), wait.name) for path, wait in waits.each(entry.rjob.depends_on or ()))
+            yield waits_path, entry.rjob.name
+        yield from ((path.at("name"), wait.name) for path, wait in waits_path.each(entry.rjob.depends_on or ()))
     if spec.coordinator is not None:
         yield COORDINATOR.at("replicatedJob"), spec.coordinator.replicated_job

@@ -89,9 +89,9 @@ def check_min_succeeded(subject: Subject) -> Iterator[FieldError]:
     how = _correction(policy.min_succeeded)
     if how:
         yield FORM.at(MIN_SUCCEEDED, policy.min_succeeded, how=how)
-    if any(name not in subject.by_name for name in policy.target_replicated_jobs):
+    if any(name not in subject.entries_by_name for name in policy.target_replicated_jobs):
         return
-    total = total_of(subject, policy.target_replicated_jobs)
+    total = total_contribution(subject, policy.target_replicated_jobs)
     if total is None:
         for entry in subject.targets(policy.target_replicated_jobs):
             if share.completions(entry.rjob) is None:
@@ -116,12 +116,12 @@ def _correction(value: int | str) -> str:
         return 'a number such as 12, or a share such as "80%"'
     amount, percent = float(match[1]), match[2]
     if percent or 0 < amount < 1:
-        return f'"{_between(1, round(amount if percent else 100 * amount), 100)}%"'
+        return f'"{_clamp(1, round(amount if percent else 100 * amount), 100)}%"'
     number = max(int(amount), 1)
-    return f'{number} without quotes for a number, "{_between(1, number, 100)}%" for a share'
+    return f'{number} without quotes for a number, "{_clamp(1, number, 100)}%" for a share'
 
 
-def _between(low: int, number: int, high: int) -> int:
+def _clamp(low: int, number: int, high: int) -> int:
     return min(max(low, number), high)
 
 
@@ -129,45 +129,47 @@ def check_reachability(subject: Subject) -> Iterator[FieldError]:
     """Findings about a set that completes at once, or never: its targets have no Jobs, or Jobs without pods."""
     policy = subject.js.spec.success_policy
     names = policy.target_replicated_jobs if policy else ()
-    if any(name not in subject.by_name for name in names):
+    if any(name not in subject.entries_by_name for name in names):
         return
     if not any(entry.rjob.replicas for entry in subject.entries):
         yield NO_JOBS.at(SPEC.at("replicatedJobs"))
         return
-    counted = [entry for entry in subject.targets(names) if entry.rjob.replicas]
-    if not counted:
+    counted_entries = [entry for entry in subject.targets(names) if entry.rjob.replicas]
+    if not counted_entries:
         yield NEVER_COMPLETES.at(TARGETS, why="no target has replicas", fix="raise them")
         return
-    endless = [entry for entry in counted if entry.job.never_completes]
-    completing = {entry.rjob.name for entry in counted if not entry.job.never_completes}
-    if endless and not completion(subject)(completing):
-        for entry in endless:
+    endless_entries = [entry for entry in counted_entries if entry.job.never_completes]
+    completing_names = {entry.rjob.name for entry in counted_entries if not entry.job.never_completes}
+    if endless_entries and not completion_check(subject)(completing_names):
+        for entry in endless_entries:
             yield NEVER_COMPLETES.at(entry.job_path.at("parallelism"), why="no pod may run", fix="raise it")
 
 
-def completion(subject: Subject) -> Callable[[Collection[str]], bool]:
+def completion_check(subject: Subject) -> Callable[[Collection[str]], bool]:
     """A function that tells whether the set is Completed once all Jobs of these ReplicatedJobs have succeeded."""
     policy = subject.js.spec.success_policy or SuccessPolicy()
-    counted = {
+    counted_entries = {
         entry.rjob.name: entry for entry in subject.targets(policy.target_replicated_jobs) if entry.rjob.replicas
     }
     if policy.min_succeeded is None:
-        needed_count = 1 if policy.operator == "Any" else len(counted)
-        return lambda succeeded: len(counted.keys() & succeeded) >= max(needed_count, 1)
-    total = total_of(subject, counted)
-    needed = None if total is None else share.required_successes(policy, total)
-    if needed is None:
+        required_jobs = 1 if policy.operator == "Any" else len(counted_entries)
+        return lambda succeeded: len(counted_entries.keys() & succeeded) >= max(required_jobs, 1)
+    total = total_contribution(subject, counted_entries)
+    required_count = None if total is None else share.required_successes(policy, total)
+    if required_count is None:
         return lambda _: False
-    amounts = {name: _amount(entry.rjob, policy) for name, entry in counted.items()}
-    return lambda succeeded: sum(amounts[name] for name in amounts.keys() & succeeded) >= max(needed, 1)
+    contributions = {name: _contribution(entry.rjob, policy) for name, entry in counted_entries.items()}
+    return lambda succeeded: (
+        sum(contributions[name] for name in contributions.keys() & succeeded) >= max(required_count, 1)
+    )
 
 
-def _amount(rjob: ReplicatedJob, policy: SuccessPolicy) -> int:
-    """How many Jobs or pods, whichever the policy counts, a ReplicatedJob contributes once all its Jobs succeeded."""
+def _contribution(rjob: ReplicatedJob, policy: SuccessPolicy) -> int:
+    """How many Jobs or pods, as `unit` says, a ReplicatedJob contributes once all its Jobs have succeeded."""
     return rjob.replicas * ((share.completions(rjob) or 0) if policy.unit == share.POD else 1)
 
 
-def total_of(subject: Subject, names: Iterable[str]) -> int | None:
+def total_contribution(subject: Subject, names: Iterable[str]) -> int | None:
     """How many Jobs or pods the named ReplicatedJobs (no names: all) can contribute; None if this is unknown."""
     spec = subject.js.spec
     policy = msgspec.structs.replace(

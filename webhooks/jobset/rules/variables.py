@@ -17,16 +17,16 @@ from api.keys import COMPLETION_INDEX
 from kube.model.field import FieldError, Path, shorten
 from kube.model.suggest import nearest
 from webhooks.jobset.rules import MAX_FINDINGS, Source
-from webhooks.jobset.rules.command_texts import is_run_by_shell, words
+from webhooks.jobset.rules.command_texts import command_words, is_run_by_shell
 from webhooks.jobset.subject import Container, Entry, Subject
 
 INDEX = "JOB_COMPLETION_INDEX"
 """The variable that the Job controller adds, as the last one, to containers of an Indexed Job."""
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]{0,127})\)", re.ASCII)
 """`$(NAME)`, or `$$`, which stands for one `$` and is skipped."""
-_OF_SHELL = re.compile(r"\$\$|\$(?:\{([A-Z_][A-Z0-9_]{0,127})\}|([A-Z_][A-Z0-9_]{0,127})(?!\w))", re.ASCII)
+_SHELL_REFERENCE = re.compile(r"\$\$|\$(?:\{([A-Z_][A-Z0-9_]{0,127})\}|([A-Z_][A-Z0-9_]{0,127})(?!\w))", re.ASCII)
 _BLANK = re.compile(r"\s")
-_OWN_DOLLAR = frozenset(
+_PROGRAMS_READING_DOLLAR = frozenset(
     {
         "awk", "envsubst", "eval", "expr", "gawk", "java", "jq", "kubectl", "make", "nsenter", "parallel", "pdsh",
         "perl", "php", "Rscript", "runuser", "screen", "script", "sed", "spark-submit", "srun", "ssh", "su", "tmux",
@@ -34,9 +34,9 @@ _OWN_DOLLAR = frozenset(
     }
 )  # fmt: skip
 """Programs that interpret `$` themselves, or run a shell."""
-_CODE = frozenset({"-c", "-e", "--eval", "--command"})
+_PROGRAM_TEXT_FLAGS = frozenset({"-c", "-e", "--eval", "--command"})
 """Flags whose next word is the text of a program."""
-_INJECTED = re.compile(
+_INJECTED_NAME = re.compile(
     r"(?:AWS|AZURE|GOOGLE|HOSTNAME|JOBSET(?!_REPLICAS$)|KUBERNETES|MEGASCALE|NEURON|NVIDIA|TPU)(?:_|$)|.*_(?:SERVICE_HOST|(?:SERVICE_)?PORT(?:_|$))",
     re.ASCII,
 )
@@ -71,12 +71,12 @@ def _check_env(entry: Entry, path: Path, container: Container, jobset_variables:
 
     `jobset_variables`: variables that the JobSet adds after the variables of the template.
     """
-    earlier: set[str] = set()
+    earlier_names: set[str] = set()
     names = {variable.name for variable in container.env}
     for item_path, variable in path.at("env").each(container.env):
         text = variable.value if isinstance(variable.value, str) else ""
         for name in _references(text):
-            if name in earlier or (name != INDEX and container.env_from):
+            if name in earlier_names or (name != INDEX and container.env_from):
                 continue
             if name in names and name != variable.name:
                 reason, how = "it is defined further down", f"move {name} before this variable"
@@ -88,26 +88,28 @@ def _check_env(entry: Entry, path: Path, container: Container, jobset_variables:
             elif name in jobset_variables:
                 reason, how = "the JobSet adds it last", f"use fieldRef {NUMBER_PATH}"
                 yield DEFINED_LATER.at(item_path.at("value"), text, name=name, why=reason, how=how)
-            elif not _BLANK.search(text) and not _INJECTED.match(name):
-                yield _undefined_variable(item_path.at("value"), text, name, earlier)
-        earlier.add(variable.name)
+            elif not _BLANK.search(text) and not _INJECTED_NAME.match(name):
+                yield _undefined_variable(item_path.at("value"), text, name, earlier_names)
+        earlier_names.add(variable.name)
 
 
 def _check_command(entry: Entry, path: Path, container: Container, jobset_variables: set[str]) -> Iterator[FieldError]:
     """Findings about words that no shell reads: in them `$(NAME)` is a variable, and `$NAME` is text."""
     if is_run_by_shell(container):
         return
-    defined = jobset_variables | {variable.name for variable in container.env}
-    defined |= {INDEX} if _is_indexed(entry) else set()
-    reads_dollar = not container.command or any(_program(word) in _OWN_DOLLAR for word in container.command)
+    defined_names = jobset_variables | {variable.name for variable in container.env}
+    defined_names |= {INDEX} if _is_indexed(entry) else set()
+    program_reads_dollar = not container.command or any(
+        _program(word) in _PROGRAMS_READING_DOLLAR for word in container.command
+    )
     last_word = ""
-    for item_path, word in words(path, container):
-        if "$" in word and not _BLANK.search(word) and last_word not in _CODE:
+    for item_path, word in command_words(path, container):
+        if "$" in word and not _BLANK.search(word) and last_word not in _PROGRAM_TEXT_FLAGS:
             for name in _references(word):
-                may_be_defined = name in defined or container.env_from or _INJECTED.match(name)
+                may_be_defined = name in defined_names or container.env_from or _INJECTED_NAME.match(name)
                 if not may_be_defined and name.isupper():
-                    yield _undefined_variable(item_path, word, name, defined)
-            name = "" if reads_dollar else _shell_name(word)
+                    yield _undefined_variable(item_path, word, name, defined_names)
+            name = "" if program_reads_dollar else _shell_name(word)
             if name:
                 yield UNEXPANDED.at(item_path, word, text=shorten(word, 40), name=name)
         last_word = word
@@ -120,7 +122,7 @@ def _references(text: str) -> Iterator[str]:
 
 def _shell_name(word: str) -> str:
     """The first name that a shell would replace; empty if there is none."""
-    return next((match[1] or match[2] for match in _OF_SHELL.finditer(word) if match[1] or match[2]), "")
+    return next((match[1] or match[2] for match in _SHELL_REFERENCE.finditer(word) if match[1] or match[2]), "")
 
 
 def _program(word: object) -> str:
@@ -131,11 +133,11 @@ def _is_indexed(entry: Entry) -> bool:
     return entry.job.completion_mode != "NonIndexed"
 
 
-def _undefined_variable(path: Path, text: str, name: str, defined: set[str]) -> FieldError:
-    return UNDEFINED.at(path, text, name=name, guess=partial(_suggestion, name, sorted(defined)))
+def _undefined_variable(path: Path, text: str, name: str, defined_names: set[str]) -> FieldError:
+    return UNDEFINED.at(path, text, name=name, guess=partial(_suggestion, name, sorted(defined_names)))
 
 
-def _suggestion(name: str, defined: list[str]) -> str:
-    similar_name = nearest(name, (each for each in defined if each != name))
+def _suggestion(name: str, defined_names: list[str]) -> str:
+    similar_name = nearest(name, (each for each in defined_names if each != name))
     beginning = f"did you mean $({similar_name})? Else define" if similar_name else "define"
     return f"{beginning} {name} in env before its use, or write $$({name}) if the text is meant"

@@ -49,13 +49,13 @@ def check_namespaces(subject: Subject) -> Iterator[FieldError]:
 
 def check_volume_claims(subject: Subject) -> Iterator[FieldError]:
     """Check that each template has a unique, valid and short name that no volume has, and is mounted."""
-    seen: set[str] = set()
+    claim_names: set[str] = set()
     volume_names = {volume.name for entry in subject.entries for volume in entry.job.template.spec.volumes}
     for claim in subject.claims:
         path = claim.path.at("metadata", "name")
-        if claim.name in seen:
+        if claim.name in claim_names:
             yield UNIQUE.at(path, claim.name)
-        seen.add(claim.name)
+        claim_names.add(claim.name)
         for complaint in dns1123_subdomain(claim.name):
             yield FORM.at(path, claim.name, complaint=complaint)
         full_name = volume_claim_name(claim.name, subject.name)

@@ -16,7 +16,7 @@ from kube.model.meta import JSON, MAX_INT32
 from kube.model.quantity import WHOLE_PATTERN, is_native
 from kube.model.suggest import nearest
 from kube.model.validation import dns1123_label
-from webhooks.jobset.command_lines import as_list
+from webhooks.jobset.command_lines import list_items
 
 _SOURCE = "CRD schema"
 
@@ -285,7 +285,7 @@ def _list_fix(value: Any, node: JSON, field: str) -> str:
     if not isinstance(value, str):
         return f"it as a list: [{_scalar_text(value)}]"
     try:
-        return f"it as a list: [{_quoted_list(as_list(field, value))}]"
+        return f"it as a list: [{_quoted_list(list_items(field, value))}]"
     except ValueError:
         return 'it as a list of texts: every item starts with "- "'
 

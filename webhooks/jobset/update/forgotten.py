@@ -27,11 +27,11 @@ FORGOTTEN = Source("docs/reference/validation.md#fields-that-a-client-leaves-out
     "absent in this update, and put back as it was stored",
     "to remove it, apply the manifest without it, or name it in annotation {key}",
 )
-MAX_PUT_BACK = 1000
+MAX_RESTORED_FIELDS = 1000
 """The most fields that are put back in one object. Further absent fields stay absent: they are refused, or removed."""
 _USER, _FILES = frozenset({"user"}), frozenset({"defaultUser"})
 _CONTAINER = frozenset({"restartPolicyRules"})
-NEWER: Mapping[str, frozenset[str]] = {
+NEWER_FIELDS: Mapping[str, frozenset[str]] = {
     "clusterTrustBundle": _USER,
     "configMap": _FILES,
     "containers": _CONTAINER,
@@ -56,28 +56,30 @@ NEWER: Mapping[str, frozenset[str]] = {
 `make test-kubernetes VERSION=1.33` compares them with the API descriptions of API servers of both versions."""
 _STEPS_PER_PATH = 60
 """Steps of work for one path."""
-_LONGEST_ANNOTATION = 4096
+_MAX_ANNOTATION_LENGTH = 4096
 """Characters of the annotation that are read."""
 
 
-def put_back(draft: PatchDraft, old: JSON, manager: str = "") -> list[FieldError]:
-    """Restore fields that the client has left out; returns warnings about the first of them.
+def restore_fields(draft: PatchDraft, old: JSON, field_manager: str = "") -> list[FieldError]:
+    """Restore fields that the client has left out. Returns warnings about the first of them.
 
-    `old`: the stored object. `manager`: the field manager of the request.
+    `old` is the stored object, `field_manager` the field manager of the request.
     """
     new = draft.object
-    if _is_applied(old, new, manager) or dig(old, "spec") == dig(new, "spec"):
+    if _is_applied(old, new, field_manager) or dig(old, "spec") == dig(new, "spec"):
         return []
-    removed = _removed_on_purpose(old, new)
-    own_fields = ((location, path) for location, path in _own_locations(old, new, draft) if str(path) not in removed)
+    removed_fields = _removed_on_purpose(old, new)
+    own_fields = (
+        (location, path) for location, path in _own_locations(old, new, draft) if str(path) not in removed_fields
+    )
     warnings: list[FieldError] = []
-    for location, path in islice(chain(own_fields, _template_locations(old, new, draft)), MAX_PUT_BACK):
+    for location, path in islice(chain(own_fields, _template_locations(old, new, draft)), MAX_RESTORED_FIELDS):
         draft.set_value(path, dig(old, *location))
         warnings.append(FORGOTTEN.at(path, key=REMOVED_FIELDS))
     return warnings[:MAX_FINDINGS]
 
 
-def _is_applied(old: JSON, new: JSON, manager: str) -> bool:
+def _is_applied(old: JSON, new: JSON, field_manager: str) -> bool:
     """Whether the update applies a manifest, so that absent fields are intended.
 
     A review does not have the method of the write. `kubectl apply` changes the last-applied annotation; a server-side
@@ -85,8 +87,9 @@ def _is_applied(old: JSON, new: JSON, manager: str) -> bool:
     """
     if dig(old, "metadata", "annotations", LAST_APPLIED) != dig(new, "metadata", "annotations", LAST_APPLIED):
         return True
-    return bool(manager) and any(
-        (dig(entry, "manager"), dig(entry, "operation"), dig(entry, "subresource") or "") == (manager, "Apply", "")
+    return bool(field_manager) and any(
+        (dig(entry, "manager"), dig(entry, "operation"), dig(entry, "subresource") or "")
+        == (field_manager, "Apply", "")
         for entry in items(new, "metadata", "managedFields")
     )
 
@@ -105,7 +108,7 @@ def _removed_on_purpose(old: JSON, new: JSON) -> frozenset[str]:
 def _removed_fields(obj: JSON) -> frozenset[str]:
     """The fields that an annotation of the object lists, separated by commas."""
     text = dig(obj, "metadata", "annotations", REMOVED_FIELDS)
-    names = text[:_LONGEST_ANNOTATION].split(",") if isinstance(text, str) else ()
+    names = text[:_MAX_ANNOTATION_LENGTH].split(",") if isinstance(text, str) else ()
     return frozenset(f"spec.{name.strip().removeprefix('spec.')}" for name in names)
 
 
@@ -126,9 +129,9 @@ def _own_locations(old: JSON, new: JSON, draft: PatchDraft) -> _Locations:
 
 
 def _template_locations(old: JSON, new: JSON, draft: PatchDraft) -> _Locations:
-    """Fields of newer versions of Kubernetes (`NEWER`) that are missing in the Job templates."""
+    """Fields of newer versions of Kubernetes (`NEWER_FIELDS`) that are missing in the Job templates."""
     location = "spec", "replicatedJobs"
-    for i, k in _pairs(dig(old, *location), dig(new, *location)):
+    for i, k in _matching_indexes(dig(old, *location), dig(new, *location)):
         yield from _missing_fields(old, new, (*location, i, "template"), Path((*location, k, "template")), draft)
 
 
@@ -147,14 +150,14 @@ def _missing_fields(old: JSON, new: JSON, location: tuple[str | int, ...], path:
                     continue
                 if new_value.get(key) is not None:
                     pending.append(((*location, key), path.at(key)))
-                elif key in NEWER.get(holder, ()):
+                elif key in NEWER_FIELDS.get(holder, ()):
                     yield (*location, key), path.at(key)
         else:
-            pending += [((*location, i), path.at(k)) for i, k in _pairs(old_value, new_value)]
+            pending += [((*location, i), path.at(k)) for i, k in _matching_indexes(old_value, new_value)]
 
 
-def _pairs(old_items: Any, new_items: Any) -> Iterator[tuple[int, int]]:
-    """Indexes of matching items: items of equal names or, without names, items of equal index in equally long lists."""
+def _matching_indexes(old_items: Any, new_items: Any) -> Iterator[tuple[int, int]]:
+    """Indexes of matching items: with equal names or, without names, with equal indexes in lists of equal length."""
     if not (isinstance(old_items, list) and isinstance(new_items, list)):
         return
     old_names, new_names = ([dig(item, "name") for item in each] for each in (old_items, new_items))

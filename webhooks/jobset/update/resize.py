@@ -19,10 +19,13 @@ from webhooks.jobset.rules import Source, failure, names, spares, success
 from webhooks.jobset.rules.size import check_counts
 from webhooks.jobset.subject import Subject
 
-PODS: tuple[tuple[str, ...], ...] = (("template", "spec", "parallelism"), ("template", "spec", "completions"))
-JOBS = ("replicas",)
+POD_COUNT_PATHS: tuple[tuple[str, ...], ...] = (
+    ("template", "spec", "parallelism"),
+    ("template", "spec", "completions"),
+)
+JOB_COUNT_PATH = ("replicas",)
 _DEFAULT_REPLICAS = 1
-"""The default of the CRD; an object that is not stored yet may lack the number."""
+"""The default of the CRD. An object that is not stored yet may lack the number."""
 
 _DOCS = Source("docs/reference/validation.md#sizes")
 _KEP_463 = Source("KEP-463")
@@ -74,7 +77,7 @@ REPLICAS_LAST = _SUCCESS.error(
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A ReplicatedJob in the stored and in the new object; `index`: in the new object."""
+    """A ReplicatedJob in the stored and in the new object. `index` is its index in the new object."""
 
     index: int
     old: JSON
@@ -92,7 +95,7 @@ class Change:
     @property
     def is_resized(self) -> bool:
         """Whether its Jobs can be resized, and parallelism or completions differ; absent differs from any number."""
-        return self.is_elastic and any(bool(dig(self.new, *keys) != dig(self.old, *keys)) for keys in PODS)
+        return self.is_elastic and any(bool(dig(self.new, *keys) != dig(self.old, *keys)) for keys in POD_COUNT_PATHS)
 
     @property
     def is_scaled(self) -> bool:
@@ -105,9 +108,9 @@ def _replicas(rjob: JSON) -> int:
     return _DEFAULT_REPLICAS if number is None else number
 
 
-def sizes(change: Change) -> tuple[tuple[str, ...], ...]:
+def size_paths(change: Change) -> tuple[tuple[str, ...], ...]:
     """The paths, below the ReplicatedJob, of the sizes that may change."""
-    return (JOBS, *(PODS if change.is_elastic else ()))
+    return (JOB_COUNT_PATH, *(POD_COUNT_PATHS if change.is_elastic else ()))
 
 
 def size_findings(js: Subject, changes: Sequence[Change], *, is_finished: bool) -> Iterator[FieldError]:
@@ -116,7 +119,7 @@ def size_findings(js: Subject, changes: Sequence[Change], *, is_finished: bool) 
     scaled = [change for change in changes if change.is_scaled]
     if is_finished:
         yield from (FINISHED.at(change.path.at("template", "spec")) for change in resized)
-        yield from (REPLICAS_FINISHED.at(change.path.at(*JOBS)) for change in scaled)
+        yield from (REPLICAS_FINISHED.at(change.path.at(*JOB_COUNT_PATH)) for change in scaled)
     else:
         for change in resized:
             yield from _check_pods(change)
@@ -128,11 +131,11 @@ def size_findings(js: Subject, changes: Sequence[Change], *, is_finished: bool) 
 
 def _check_pods(change: Change) -> Iterator[FieldError]:
     """Check that parallelism and completions of a running Indexed Job are equal, and not 0."""
-    for keys in PODS:
+    for keys in POD_COUNT_PATHS:
         number = dig(change.new, *keys)
         if number != dig(change.old, *keys) and number is not None and number < 1:
             yield AT_LEAST_ONE.at(change.path.at(*keys), number, field=keys[-1])
-    parallelism, completions = (dig(change.new, *keys) for keys in PODS)
+    parallelism, completions = (dig(change.new, *keys) for keys in POD_COUNT_PATHS)
     if parallelism is not None and completions is not None and parallelism != completions:
         path = change.path.at("template", "spec", "completions")
         yield TOGETHER.at(path, completions, parallelism=parallelism, completions=completions)
@@ -143,16 +146,18 @@ def _check_needed_jobs(js: Subject, emptied: Iterable[Change]) -> Iterator[Field
 
     `emptied`: the ReplicatedJobs that lose their last Job.
     """
-    waiting = {item.name: entry.rjob.name for entry in reversed(js.entries) for item in entry.rjob.depends_on or ()}
-    awaited = {rjob.name for stage in stages(js.js.spec)[:-1] for rjob in stage}
+    waiting_by_awaited = {
+        item.name: entry.rjob.name for entry in reversed(js.entries) for item in entry.rjob.depends_on or ()
+    }
+    awaited_by_stages = {rjob.name for stage in stages(js.js.spec)[:-1] for rjob in stage}
     policy = js.js.spec.success_policy
     targets = frozenset(policy.target_replicated_jobs if policy else ())
     set_is_empty = not any(entry.rjob.replicas for entry in js.entries)
     for change in emptied:
-        name, path = change.new["name"], change.path.at(*JOBS)
-        if name in waiting:
-            yield REPLICAS_AWAITED.at(path, 0, name=name, waiting=waiting[name])
-        if name in awaited:
+        name, path = change.new["name"], change.path.at(*JOB_COUNT_PATH)
+        if name in waiting_by_awaited:
+            yield REPLICAS_AWAITED.at(path, 0, name=name, waiting=waiting_by_awaited[name])
+        if name in awaited_by_stages:
             yield REPLICAS_STAGE.at(path, 0, name=name)
         if name in targets:
             yield REPLICAS_TARGETED.at(path, 0, name=name)
@@ -166,20 +171,20 @@ def _check_min_succeeded(js: Subject, changes: Iterable[Change]) -> Iterator[Fie
     if policy is None or not isinstance(policy.min_succeeded, int):
         return
     names = {entry.rjob.name for entry in js.targets(policy.target_replicated_jobs)}
-    total = success.total_of(js, names)
+    total = success.total_contribution(js, names)
     if total is None or total >= policy.min_succeeded:
         return
     words = {"needed": policy.min_succeeded, "total": total, "units": success.units(policy)}
-    counted = (JOBS, *PODS[1:]) if policy.unit == share.POD else (JOBS,)
+    counted_paths = (JOB_COUNT_PATH, *POD_COUNT_PATHS[1:]) if policy.unit == share.POD else (JOB_COUNT_PATH,)
     for change in changes:
-        for keys in counted if change.new["name"] in names else ():
+        for keys in counted_paths if change.new["name"] in names else ():
             old_number, new_number = (_number(rjob, keys) for rjob in (change.old, change.new))
             if new_number < old_number:
                 yield BELOW_SHARE.at(change.path.at(*keys), new_number, **words)
 
 
 def _grows(change: Change) -> bool:
-    return any(_number(change.new, keys) > _number(change.old, keys) for keys in (JOBS, *PODS))
+    return any(_number(change.new, keys) > _number(change.old, keys) for keys in (JOB_COUNT_PATH, *POD_COUNT_PATHS))
 
 
 def _number(rjob: JSON, keys: tuple[str, ...]) -> int:
@@ -199,6 +204,6 @@ def _check_new_sizes(js: Subject, resized: Sequence[Change], scaled: Sequence[Ch
             yield from names.check_job_names(js, entry) if index in scaled_indexes else ()
             yield from names.check_pod_names(js, entry)
     for change in scaled:
-        if _number(change.new, JOBS) > _number(change.old, JOBS):
+        if _number(change.new, JOB_COUNT_PATH) > _number(change.old, JOB_COUNT_PATH):
             yield from spares.check_job_count(js, js.entries[change.index])
     yield from failure.check_replicas(js, [js.entries[change.index] for change in scaled])

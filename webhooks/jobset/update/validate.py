@@ -17,7 +17,7 @@ from kube.model.field import SPEC, FieldError, Layer, Path, Rule
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 from kube.model.semantic import differences, semantically_equal
-from webhooks.jobset.default import by_name
+from webhooks.jobset.default import objects_by_name
 from webhooks.jobset.rules import (
     Source,
     SubjectCheck,
@@ -30,14 +30,14 @@ from webhooks.jobset.rules import (
 )
 from webhooks.jobset.subject import Subject, Unreadable
 from webhooks.jobset.subject import subject as decode_subject
-from webhooks.jobset.update.resize import JOBS, PODS, Change, size_findings, sizes
-from webhooks.jobset.update.resources import is_amount, restore, with_amounts_of
+from webhooks.jobset.update.resize import JOB_COUNT_PATH, POD_COUNT_PATHS, Change, size_findings, size_paths
+from webhooks.jobset.update.resources import is_amount, with_amounts_of, with_value_of
 from webhooks.jobset.validate_create import scheduling_findings
 
 MAX_DIFFERENCES = 20
 """The most changed paths that are reported for one ReplicatedJob or policy."""
 
-POLICIES = (
+POLICY_FIELDS = (
     "network",
     "successPolicy",
     "failurePolicy",
@@ -138,7 +138,7 @@ _IMMUTABLE_RULES = {
     POLICY,
     POLICY_PRESENCE,
 }
-"""Rules about fields that can never change in a stored JobSet, at least with this manager."""
+"""Rules about fields that this manager never lets change in a stored JobSet."""
 
 
 def update_findings(subject: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterator[FieldError]:
@@ -162,14 +162,14 @@ def update_findings(subject: Subject, old: JSON, new: JSON, gates: FeatureGates)
 
 
 def _findings(subject: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterator[FieldError]:
-    changes = _pairs(old, new)
+    changes = _changes(old, new)
     has_new_sizes = gates["ElasticJobSet"] and any(change.is_resized or change.is_scaled for change in changes)
     if has_new_sizes:
         yield from size_findings(subject, changes, is_finished=_is_finished(old))
-    yield from _replicated_jobs(old, new, changes, gates)
+    yield from _replicated_job_findings(old, new, changes, gates)
     if dig(old, "spec", "managedBy") != dig(new, "spec", "managedBy"):
         yield MANAGED_BY.at(SPEC.at("managedBy"), dig(new, "spec", "managedBy"))
-    for policy in POLICIES:
+    for policy in POLICY_FIELDS:
         old_policy, new_policy = dig(old, "spec", policy), dig(new, "spec", policy)
         rule = POLICY_PRESENCE if old_policy is None or new_policy is None else POLICY
         for parts in islice(differences(old_policy, new_policy), MAX_DIFFERENCES):
@@ -179,16 +179,16 @@ def _findings(subject: Subject, old: JSON, new: JSON, gates: FeatureGates) -> It
         yield from execution.check_state(subject)
     if has_new_sizes or not semantically_equal(dig(old, "spec", "coordinator"), dig(new, "spec", "coordinator")):
         yield from coordinator.check_coordinator(subject)
-    yield from _new_faults(subject, old, _placement)
+    yield from _new_faults(subject, old, _placement_findings)
     yield from _new_faults(subject, old, elastic.check_bounds)
     yield from _new_faults(subject, old, gated_fields.check_deadline_gate)
     yield from _new_faults(subject, old, suspension.check_suspend)
-    yield from _scheduling(subject, old, new)
+    yield from _scheduling_findings(subject, old, new)
 
 
-def _pairs(old: JSON, new: JSON) -> list[Change]:
+def _changes(old: JSON, new: JSON) -> list[Change]:
     """The stored and the new form of each ReplicatedJob that both objects have, in the order of the new object."""
-    stored: Mapping[Any, JSON] = by_name(dig(old, "spec", "replicatedJobs"))
+    stored: Mapping[Any, JSON] = objects_by_name(dig(old, "spec", "replicatedJobs"))
     rjobs = items(new, "spec", "replicatedJobs")
     return [Change(i, stored[rjob["name"]], rjob) for i, rjob in enumerate(rjobs) if rjob["name"] in stored]
 
@@ -198,7 +198,9 @@ def _is_finished(old: JSON) -> bool:
     return any(dig(c, "type") in {COMPLETED, FAILED} and dig(c, "status") == "True" for c in conditions)
 
 
-def _replicated_jobs(old: JSON, new: JSON, changes: Sequence[Change], gates: FeatureGates) -> Iterator[FieldError]:
+def _replicated_job_findings(
+    old: JSON, new: JSON, changes: Sequence[Change], gates: FeatureGates
+) -> Iterator[FieldError]:
     """Findings about immutable fields of ReplicatedJobs, one for each changed path."""
     old_names, new_names = ([dig(r, "name") for r in items(js, "spec", "replicatedJobs")] for js in (old, new))
     if old_names != new_names:
@@ -215,14 +217,14 @@ def _replicated_jobs(old: JSON, new: JSON, changes: Sequence[Change], gates: Fea
 
 def _revert_mutable(change: Change, gates: FeatureGates, *, is_suspended: bool) -> JSON:
     """The new ReplicatedJob with the old values of all mutable fields."""
-    mutable = list(_MUTABLE_WHILE_SUSPENDED) if is_suspended else []
+    mutable_paths = list(_MUTABLE_WHILE_SUSPENDED) if is_suspended else []
     if gates["ElasticJobSet"]:
-        mutable += sizes(change)
+        mutable_paths += size_paths(change)
     elif not change.is_scaled:
-        mutable.append(JOBS)  # absent is the same as 1
+        mutable_paths.append(JOB_COUNT_PATH)  # absent is the same as 1
     reverted = change.new
-    for keys in mutable:
-        reverted = restore(reverted, change.old, keys)
+    for keys in mutable_paths:
+        reverted = with_value_of(reverted, change.old, keys)
     if is_suspended and gates["MutablePodResourcesForSuspendedJobSets"]:
         reverted = with_amounts_of(change.old, reverted)
     return reverted
@@ -233,16 +235,16 @@ def _broken_rule(change: Change, parts: tuple[str | int, ...], gates: FeatureGat
     if parts[:1] == ("dependsOn",):
         is_added_or_removed = any(dig(rjob, "dependsOn") is None for rjob in (change.old, change.new))
         return DEPENDS_ON_PRESENCE if is_added_or_removed else DEPENDS_ON  # the CRD's rule needs both values
-    if parts in PODS:
+    if parts in POD_COUNT_PATHS:
         return SIZE
-    if parts == JOBS:
+    if parts == JOB_COUNT_PATH:
         return REPLICAS
     if is_amount(parts):
         return WHILE_SUSPENDED if gates["MutablePodResourcesForSuspendedJobSets"] else RESOURCES
     return WHILE_SUSPENDED if any(parts[: len(keys)] == keys for keys in _MUTABLE_WHILE_SUSPENDED) else TEMPLATE
 
 
-def _scheduling(subject: Subject, old: JSON, new: JSON) -> Iterator[FieldError]:
+def _scheduling_findings(subject: Subject, old: JSON, new: JSON) -> Iterator[FieldError]:
     """Check that spec.scheduling changes only while the set has no groups, and that its groups are still possible."""
     old_scheduling, new_scheduling = dig(old, "spec", "scheduling"), dig(new, "spec", "scheduling")
     counts = (dig(count, "active") for count in items(old, "status", "replicatedJobsStatus"))
@@ -255,7 +257,7 @@ def _scheduling(subject: Subject, old: JSON, new: JSON) -> Iterator[FieldError]:
         yield from _new_faults(subject, old, scheduling_findings)
 
 
-def _placement(subject: Subject) -> Iterator[FieldError]:
+def _placement_findings(subject: Subject) -> Iterator[FieldError]:
     """Findings about exclusive placement, which are repeated because its annotations may change at any time."""
     for entry in subject.entries:
         yield from placement.check_replicated_job(subject, entry)

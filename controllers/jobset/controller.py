@@ -117,6 +117,7 @@ class JobSetReconciler:
         self._contested = ContestedJobs(client, self._executor.event)
         self._stopwatch = Stopwatch(milestones)
         self._beginnings = Beginnings()
+        self._write_seconds = 0.0  # how long the writes of the last plan took, of any set: a measure of the load
         self.memories = Memories()
         self.leftover_pods = LeftoverPods(client, self.memories)
         """The watches of leftover pods. Its `run` has to be running."""
@@ -200,7 +201,7 @@ class JobSetReconciler:
     def _begins_at(self, memory: Memory, time: float) -> float:
         """When a new suspended set may get its first Jobs."""
         if memory.begins_at is None:
-            memory.begins_at = self._beginnings.reserve(time)
+            memory.begins_at = self._beginnings.reserve(time, self._write_seconds)
         return memory.begins_at
 
     async def _carry_out(self, js: JobSet, plan: Plan, memory: Memory) -> bool:
@@ -227,8 +228,8 @@ class JobSetReconciler:
         await self._executor.execute(js, plan, on_stored, memory.refused, confirmed=memory.confirmed)
         if self._caches.spare_pods is not None:
             note_served(memory, plan.actions, clock())
-        if plan.actions and memory.begins_at is not None and not js.status.replicated_jobs_status:
-            self._beginnings.note_duration(clock() - start_time)
+        if plan.actions:
+            self._write_seconds = clock() - start_time
         memory.confirmed = memory.confirmed or needs_read or bool(stored)
         return True
 
@@ -325,6 +326,7 @@ class JobSetReconciler:
             ),
             now=time,
             since_status_write=None if memory.status_written is None else clock() - memory.status_written,
+            write_seconds=self._write_seconds,
             counts_waited=0.0 if memory.counts_differ_since is None else clock() - memory.counts_differ_since,
             departed=self._unrecorded_ends(js, jobs, memory),
             # If as many Jobs have the label as the owner, which is the usual case, the set owns all of them.

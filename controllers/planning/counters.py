@@ -18,7 +18,10 @@ from controllers.planning.observed import Observed
 _JOBS_PER_SECOND_OF_DELAY = 40
 _SHORTEST_DELAY = 1.0
 _RELATED_CHANGES_SECONDS = 0.5
-"""Seconds within which related changes mostly follow the first one."""
+"""Seconds within which related changes mostly follow the first one, unless the API server is busy."""
+_RELATED_CHANGES_WRITES = 10
+"""The same as a multiple of the time that writes take. On a busy API server a pod waits in the queues of several
+controllers before it runs."""
 _LONGEST_DELAY = 3.0
 _AGENTS_PER_SECOND_OF_DELAY = 100
 _LONGEST_DELAY_WITH_AGENTS = 30.0
@@ -70,14 +73,16 @@ def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int
 
     Conditions, restarts and the end are written at once. So are counts that clients wait for: the first counts of a
     suspended set, no active pods in a suspended set, and all Jobs ready or completed. Other counts wait for related
-    changes, so that the first counts include Jobs with pods. The more Jobs there are, the longer later counts wait:
-    with 120 Jobs or more they are written every three seconds. If the pods have `agents` that watch the JobSet, the API
-    server sends each write to all of them, so the wait is at least a second for each hundred agents, up to thirty
-    seconds.
+    changes, so that the first counts include Jobs with pods; on a busy API server they wait longer. The more Jobs there
+    are, the longer later counts wait: with 120 Jobs or more they are written every three seconds. If the pods have
+    `agents` that watch the JobSet, the API server sends each write to all of them, so the wait is at least a second for
+    each hundred agents, up to thirty seconds.
     """
     js = observed.jobset
     stored, since_last_write = js.status, observed.since_status_write
-    related_changes_delay = 0.0 if observed.counts_waited is None else _RELATED_CHANGES_SECONDS - observed.counts_waited
+    related_changes = max(_RELATED_CHANGES_WRITES * observed.write_seconds, _RELATED_CHANGES_SECONDS)
+    related_changes = min(related_changes, _LONGEST_DELAY)
+    related_changes_delay = 0.0 if observed.counts_waited is None else related_changes - observed.counts_waited
     if not stored.replicated_jobs_status:
         at_once = js.spec.suspend or related_changes_delay <= _NEGLIGIBLE_DELAY or _milestones(js, new, jobs)
         return 0 if at_once or not _only_begins(stored, new) else related_changes_delay
@@ -87,7 +92,7 @@ def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int
         return 0
     if since_last_write is None or _milestones(js, new, jobs) - _milestones(js, stored, jobs):
         return 0
-    interval = min(max(jobs / _JOBS_PER_SECOND_OF_DELAY, _SHORTEST_DELAY), _LONGEST_DELAY)
+    interval = min(max(jobs / _JOBS_PER_SECOND_OF_DELAY, _SHORTEST_DELAY, related_changes), _LONGEST_DELAY)
     interval = max(interval, min(agents / _AGENTS_PER_SECOND_OF_DELAY, _LONGEST_DELAY_WITH_AGENTS))
     remaining = max(interval - since_last_write, related_changes_delay)
     return remaining if remaining > _NEGLIGIBLE_DELAY else 0

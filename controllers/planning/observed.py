@@ -168,6 +168,7 @@ class Observed:
     - `now`: RFC 3339 in UTC, whole seconds. `second_passed`: the fraction of that second that has passed.
     - `since_status_write`: seconds since the last write of the status; None: this process has not written it.
     - `counts_waited`: seconds since the counts began to differ from the stored counts; None: not known.
+    - `write_seconds`: how many seconds the writes of a plan take now.
     """
 
     jobset: JobSet
@@ -177,6 +178,7 @@ class Observed:
     now: str
     since_status_write: float | None = None
     counts_waited: float | None = None
+    write_seconds: float = 0.0
     departed: tuple[Job, ...] = ()
     foreign: Mapping[str, Owner] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()

@@ -72,6 +72,17 @@ class TestCounters:
         world.counts_waited = 0.5
         assert world.step().status.replicated_jobs_status[0].active == 1
 
+    @pytest.mark.parametrize(("write_seconds", "wait"), [(0.01, 0.5), (0.1, 1), (60, 3)])
+    def test_counts_wait_longer_the_longer_writes_take(self, write_seconds, wait):
+        world = World(jobset(WORKERS_3))
+        world.counts_waited, world.write_seconds = 0.0, write_seconds
+        assert world.step().requeue_after == pytest.approx(wait)
+        world.counts_waited = wait
+        world.settle()
+        world.since_status_write = world.counts_waited = 0.0
+        world.run("js-workers-0")
+        assert world.step().requeue_after == pytest.approx(max(wait, 1))
+
     @pytest.mark.parametrize("what", ["ready", "failed", "in-order"])
     def test_first_counts_that_somebody_waits_for_are_written_at_once(self, what):
         order = {"startupPolicy": {"startupPolicyOrder": "InOrder"}} if what == "in-order" else {}

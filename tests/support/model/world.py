@@ -75,6 +75,7 @@ class World(Namespace):
         self.plans: list[Plan] = []
         self.since_status_write: float | None = None
         self.counts_waited: float | None = None
+        self.write_seconds = 0.0
 
     @property
     def status(self) -> JobSetStatus:
@@ -91,6 +92,7 @@ class World(Namespace):
             self.now,
             self.since_status_write,
             self.counts_waited,
+            self.write_seconds,
             departed=tuple(msgspec.convert(job, Job) for job in self.departed.values()),
             foreign=self.foreign,
             pods=tuple(self.pods),

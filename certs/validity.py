@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 _PEM_BLOCK = re.compile(b"-----BEGIN CERTIFICATE-----([^-]*)-----END CERTIFICATE-----")
 _VERSION_TAG = 0xA0
+"""The tag of the optional field `version` of a TBSCertificate."""
 _TIME_FORMATS = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 """UTCTime and GeneralizedTime by their tags, in the forms of RFC 5280 (4.1.2.5)."""
 

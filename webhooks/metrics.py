@@ -6,7 +6,7 @@ from policy.kinds import PolicyId
 
 
 class WebhookMetrics(Protocol):
-    """Counts requests. `code` is the code of the answer inside the review.
+    """Counts requests. `path` is the URL path of the webhook, and `code` the code of the answer inside the review.
 
     `on_refusal` is called once for each rule that a refused object breaks.
     """

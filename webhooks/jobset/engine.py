@@ -32,7 +32,7 @@ MAX_FINDINGS = 500
 _UPDATE_STEPS = 8
 """Steps of work for comparing two objects, for each step of checking one object."""
 
-_SOURCE_BY_RULE = {
+_SOURCE_PATH_BY_RULE = {
     UNMOUNTED: ("spec", "replicatedJobs"),
     managed_by.NOT_SENT: ("spec",),
     managed_by.ALTERED: ("spec",),
@@ -155,7 +155,7 @@ def _without_consequences(faults: Sequence[FieldError], findings: Iterable[Field
     parent_paths = {parts[:n] for parts in repaired_paths for n in range(len(parts))}
     for error in findings:
         parts = error.path.parts
-        source = None if error.rule is None else _SOURCE_BY_RULE.get(error.rule)
+        source = None if error.rule is None else _SOURCE_PATH_BY_RULE.get(error.rule)
         if source in parent_paths or source in repaired_paths:
             continue
         is_below = any(parts[:n] in repaired_paths for n in range(len(parts) + 1))

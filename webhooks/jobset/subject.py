@@ -25,8 +25,9 @@ from kube.model.meta import JSON, Base
 from webhooks.work import Work
 
 MAX_GENERATED_PREFIX_BYTES = 58
+"""The most bytes of `generateName` that the API server uses."""
 GENERATED_SUFFIX = "xxxxx"
-"""The placeholder for the five random characters of a generated name. A manifest so always gets the same answer."""
+"""The placeholder for the five random characters of a generated name. It makes answers repeatable."""
 
 UNREADABLE = Rule(
     id="unreadable",
@@ -189,7 +190,7 @@ class Entry:
 
     @property
     def never_restarts(self) -> bool:
-        """Whether ended containers stay ended in their pod: only then the pod has exit codes that count."""
+        """Whether containers are never restarted in their pod. Only then exit codes of the pod count."""
         return self.job.template.spec.restart_policy == "Never"
 
     @cached_property
@@ -208,7 +209,7 @@ class Entry:
 
     @cached_property
     def text_size(self) -> int:
-        """Characters of commands, arguments and variables."""
+        """The number of characters of commands, arguments and variables."""
         size = 0
         for each in self.job.template.spec.all_containers:
             texts = (*each.command, *each.args, *(variable.value for variable in each.env))
@@ -232,7 +233,7 @@ class Entry:
         return self.pod_path.at("spec", "volumes").each(volumes) if volumes else ()
 
     @cached_property
-    def mounted_volumes(self) -> frozenset[str]:
+    def mounted_volume_names(self) -> frozenset[str]:
         """Names of the volumes that some container mounts."""
         containers = self.job.template.spec.all_containers
         return frozenset(mount.name for container in containers for mount in container.volume_mounts)
@@ -316,9 +317,9 @@ class Subject:
         return shape(self.js)
 
     @cached_property
-    def mounted_volumes(self) -> frozenset[str]:
+    def mounted_volume_names(self) -> frozenset[str]:
         """Names of the volumes that some container of some ReplicatedJob mounts."""
-        return frozenset().union(*(entry.mounted_volumes for entry in self.entries))
+        return frozenset().union(*(entry.mounted_volume_names for entry in self.entries))
 
     def targets(self, names: Sequence[str]) -> list[Entry]:
         """The ReplicatedJobs with the names in `targetReplicatedJobs` of a policy; no names mean all."""
@@ -329,7 +330,7 @@ class Subject:
         )
 
 
-class Unreadable(Exception):  # noqa: N818 -- the object is, nothing failed
+class Unreadable(Exception):  # noqa: N818 -- the name says how the object is
     """The object does not have the form of a JobSet; `error` has the path."""
 
     def __init__(self, error: FieldError) -> None:
@@ -345,8 +346,8 @@ def subject(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS, 
     js = _read(without_nulls(content) if encoded is None or b"null" in encoded else content, JobSet, Path())
     meta = js.metadata
     if not meta.name and meta.generate_name:
-        base_path = meta.generate_name.encode()[:MAX_GENERATED_PREFIX_BYTES].decode(errors="ignore")
-        js = msgspec.structs.replace(js, metadata=msgspec.structs.replace(meta, name=base_path + GENERATED_SUFFIX))
+        prefix = meta.generate_name.encode()[:MAX_GENERATED_PREFIX_BYTES].decode(errors="ignore")
+        js = msgspec.structs.replace(js, metadata=msgspec.structs.replace(meta, name=prefix + GENERATED_SUFFIX))
     return Subject(
         js,
         len(encoded or b""),

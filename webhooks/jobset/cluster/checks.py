@@ -137,7 +137,9 @@ class ClusterChecks:
         findings, missing_claims = claims.result()
         findings += [*children.result(), *groups.result(), *shortages.result()]
         if missing_claims and self._checks_children(request):
-            questions: list[Question] = [partial(self._dry_runs.claim, request, claim) for claim in missing_claims]
+            questions: list[Question] = [
+                partial(self._dry_runs.claim_findings, request, claim) for claim in missing_claims
+            ]
             findings += await self._findings_of(
                 request, questions + self._need_questions(request, storage_class_needs(missing_claims))
             )
@@ -212,8 +214,8 @@ class ClusterChecks:
             except (KeyError, TypeError, AttributeError):
                 return []  # no child can be built from a template that another rule refuses
             with_service = with_service and not (is_accepted and _service_is_named_after_set(js))
-            questions: list[Question] = [partial(self._dry_runs.service, request)] if with_service else []
-            questions += [partial(self._dry_runs.job, request, child) for child in jobs]
+            questions: list[Question] = [partial(self._dry_runs.service_findings, request)] if with_service else []
+            questions += [partial(self._dry_runs.job_findings, request, child) for child in jobs]
             findings = await self._findings_of(request, questions)
             if not is_accepted:
                 self._answered_sets.add(key, is_accepted=not findings)

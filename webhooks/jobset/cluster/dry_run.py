@@ -110,7 +110,7 @@ class DryRuns:
         self._has_author_rights = has_author_rights
         self._ownerless: Expiring[str, bool] = Expiring(MAX_NAMESPACES)
 
-    async def job(self, request: Request, child: ChildJob) -> list[FieldError]:
+    async def job_findings(self, request: Request, child: ChildJob) -> list[FieldError]:
         """Findings about a Job. Values that the API server cannot decode are removed, so that it checks the rest."""
         body = child.body
         findings: list[FieldError] = []
@@ -125,7 +125,7 @@ class DryRuns:
             problem = unreadable(body, error.message) if isinstance(error, BadRequest) else None
             if problem is None:
                 warnings = [API_WARNS.at(child.path, text=text) for text in texts]
-                last_findings = warnings if error is None else await self._job_findings(request, child, error)
+                last_findings = warnings if error is None else await self._findings_of_job_error(request, child, error)
                 return [*findings, *new_findings(last_findings, findings, request.js)]
             findings += decode_faults(child, problem)
             if not problem.paths:
@@ -150,7 +150,7 @@ class DryRuns:
         # A policy that demands an owner allows the Jobs of the controller, which have an owner.
         return None if error is not None and may_want_owner(error) else error
 
-    async def _job_findings(self, request: Request, child: ChildJob, error: ApiError) -> list[FieldError]:
+    async def _findings_of_job_error(self, request: Request, child: ChildJob, error: ApiError) -> list[FieldError]:
         match verdict(error, JOBS):
             case Verdict.FAULTY:
                 return job_faults(child, error.causes)
@@ -159,14 +159,14 @@ class DryRuns:
             case Verdict.EXISTS if request.is_stored:
                 return []  # most likely a Job of this set; the controller reports any other Job
             case Verdict.EXISTS:
-                owner = await self._owner(JOBS, child.name, request)
+                owner = await self._conflicting_owner(JOBS, child.name, request)
                 relation = f"belongs to {owner}" if self._has_author_rights else "is not this JobSet's"
                 path = child.path.at("name")
                 return [JOB_EXISTS.at(path, child.name, name=child.name, whose=relation)] if owner else []
             case Verdict.UNKNOWN:
                 raise error
 
-    async def service(self, request: Request) -> list[FieldError]:
+    async def service_findings(self, request: Request) -> list[FieldError]:
         body = build_service(request.js)
         error = await self._dry_create(request, SERVICES, body)
         if error is None:
@@ -178,14 +178,14 @@ class DryRuns:
             case Verdict.REFUSED:
                 return [REFUSED.at(path, what="its Service", why=describe_error(error, self._budget))]
             case Verdict.EXISTS:
-                owner = await self._owner(SERVICES, name, request)
+                owner = await self._conflicting_owner(SERVICES, name, request)
                 jobset = owner.removeprefix(f"{keys.KIND} ")
                 rule = SERVICE_SHARED if self._has_author_rights and jobset != owner else SERVICE_FOREIGN
                 return [rule.at(path, name, name=name, owner=jobset)] if owner else []
             case Verdict.UNKNOWN:
                 raise error
 
-    async def claim(self, request: Request, claim: Claim) -> list[FieldError]:
+    async def claim_findings(self, request: Request, claim: Claim) -> list[FieldError]:
         body = build_volume_claim(request.js, claim.policy, claim.template)
         error = await self._dry_create(request, PERSISTENT_VOLUME_CLAIMS, body)
         if error is None:
@@ -218,7 +218,7 @@ class DryRuns:
             return error
         return None
 
-    async def _owner(self, resource: Resource, name: str, request: Request) -> str:
+    async def _conflicting_owner(self, resource: Resource, name: str, request: Request) -> str:
         """Kind and name of the owner of an existing object; empty if the object is no conflict.
 
         An object is no conflict if it was deleted meanwhile, belongs to this JobSet, or belongs to an earlier JobSet of

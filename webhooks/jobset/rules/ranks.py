@@ -18,7 +18,7 @@ from kube.model.meta import MAX_INT32
 from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.rules.command_texts import command_words, variable_values
 from webhooks.jobset.rules.in_place import IN_PLACE
-from webhooks.jobset.rules.variables import INDEX
+from webhooks.jobset.rules.variables import INDEX_VARIABLE
 from webhooks.jobset.subject import Container, Entry, Subject
 
 _NODES_FLAG = re.compile(r"--nnodes(?:=|[ \t]+)[\"']?(\d{1,9})(?![\w:.])", re.ASCII)
@@ -32,7 +32,7 @@ NODES = _DOCS.warning(
 )
 INDEX_ZERO = _DOCS.warning(
     "index-always-zero",
-    f"{INDEX} is 0 in each of the {{jobs}} Jobs, which have one pod each",
+    f"{INDEX_VARIABLE} is 0 in each of the {{jobs}} Jobs, which have one pod each",
     f"read the label {JOB_INDEX}, or {JOB_GLOBAL_INDEX}",
 )
 RESTARTS_ALONE = _DOCS.warning(
@@ -137,9 +137,9 @@ def _check_indexes(entry: Entry) -> Iterator[FieldError]:
 
 
 def _uses_of_index(path: Path, container: Container, texts: list[tuple[Path, str]]) -> Iterator[Path]:
-    yield from (text_path for text_path, text in texts if INDEX in text)
+    yield from (text_path for text_path, text in texts if INDEX_VARIABLE in text)
     for text_path, variable in path.at("env").each(container.env):
-        if COMPLETION_INDEX in variable.field and variable.name != INDEX:
+        if COMPLETION_INDEX in variable.field and variable.name != INDEX_VARIABLE:
             yield text_path
 
 

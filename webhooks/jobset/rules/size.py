@@ -25,7 +25,7 @@ PODS = _DOCS.error(
     "split it, or raise limits.podsPerSet in the manager's configuration",
     ErrorType.FORBIDDEN,
 )
-STORED = _DOCS.warning(
+STORED_SIZE = _DOCS.warning(
     "size-in-etcd",
     "with its status this JobSet may take {size} KiB, and etcd stores at most {most}: then the status cannot be"
     " written, and the set never ends",
@@ -51,7 +51,7 @@ def check_stored_size(js: Subject) -> Iterator[FieldError]:
     has_part_restarts = any(action.restarts_part and action.enabled(js.gates) for action in actions)
     total = js.size + largest_status(js.js, alone=has_part_restarts)
     if total > NEAR_ETCD_LIMIT:
-        yield STORED.at(SPEC.at("replicatedJobs"), size=f"{total // 1024:,}", most=f"{ETCD_LIMIT // 1024:,}")
+        yield STORED_SIZE.at(SPEC.at("replicatedJobs"), size=f"{total // 1024:,}", most=f"{ETCD_LIMIT // 1024:,}")
 
 
 def _job_count(entry: Entry) -> int:

@@ -152,8 +152,8 @@ def completion_check(subject: Subject) -> Callable[[Collection[str]], bool]:
         entry.rjob.name: entry for entry in subject.targets(policy.target_replicated_jobs) if entry.rjob.replicas
     }
     if policy.min_succeeded is None:
-        required_jobs = 1 if policy.operator == "Any" else len(counted_entries)
-        return lambda succeeded: len(counted_entries.keys() & succeeded) >= max(required_jobs, 1)
+        required_replicated_jobs = 1 if policy.operator == "Any" else len(counted_entries)
+        return lambda succeeded: len(counted_entries.keys() & succeeded) >= max(required_replicated_jobs, 1)
     total = total_contribution(subject, counted_entries)
     required_count = None if total is None else share.required_successes(policy, total)
     if required_count is None:

@@ -20,7 +20,7 @@ from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.rules.command_texts import command_words, is_run_by_shell
 from webhooks.jobset.subject import Container, Entry, Subject
 
-INDEX = "JOB_COMPLETION_INDEX"
+INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 """The variable that the Job controller adds, as the last one, to containers of an Indexed Job."""
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]{0,127})\)", re.ASCII)
 """`$(NAME)`, or `$$`, which stands for one `$` and is skipped."""
@@ -76,12 +76,12 @@ def _check_env(entry: Entry, path: Path, container: Container, jobset_variables:
     for item_path, variable in path.at("env").each(container.env):
         text = variable.value if isinstance(variable.value, str) else ""
         for name in _references(text):
-            if name in earlier_names or (name != INDEX and container.env_from):
+            if name in earlier_names or (name != INDEX_VARIABLE and container.env_from):
                 continue
             if name in names and name != variable.name:
                 reason, how = "it is defined further down", f"move {name} before this variable"
                 yield DEFINED_LATER.at(item_path.at("value"), text, name=name, why=reason, how=how)
-            elif name == INDEX and _is_indexed(entry):
+            elif name == INDEX_VARIABLE and _is_indexed(entry):
                 reason = "the Job controller adds it last"
                 how = f"use fieldRef metadata.annotations['{COMPLETION_INDEX}']"
                 yield DEFINED_LATER.at(item_path.at("value"), text, name=name, why=reason, how=how)
@@ -98,7 +98,7 @@ def _check_command(entry: Entry, path: Path, container: Container, jobset_variab
     if is_run_by_shell(container):
         return
     defined_names = jobset_variables | {variable.name for variable in container.env}
-    defined_names |= {INDEX} if _is_indexed(entry) else set()
+    defined_names |= {INDEX_VARIABLE} if _is_indexed(entry) else set()
     program_reads_dollar = not container.command or any(
         _program(word) in _PROGRAMS_READING_DOLLAR for word in container.command
     )

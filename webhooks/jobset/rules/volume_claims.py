@@ -63,7 +63,7 @@ def check_volume_claims(subject: Subject) -> Iterator[FieldError]:
             yield LENGTH.at(path, claim.name, claim=full_name, excess=byte_length(full_name) - MAX_LABEL)
         if claim.name in volume_names:
             yield from _volume_conflicts(subject, claim)
-        if claim.name not in subject.mounted_volumes:
+        if claim.name not in subject.mounted_volume_names:
             yield UNMOUNTED.at(path, claim.name, name=claim.name)
 
 

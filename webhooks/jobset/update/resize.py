@@ -123,8 +123,8 @@ def size_findings(js: Subject, changes: Sequence[Change], *, is_finished: bool) 
     else:
         for change in resized:
             yield from _check_pods(change)
-        emptied = [change for change in scaled if not js.entries[change.index].rjob.replicas]
-        yield from _check_needed_jobs(js, emptied)
+        emptied_changes = [change for change in scaled if not js.entries[change.index].rjob.replicas]
+        yield from _check_needed_jobs(js, emptied_changes)
         yield from _check_min_succeeded(js, changes)
     yield from _check_new_sizes(js, resized, scaled)
 
@@ -141,10 +141,10 @@ def _check_pods(change: Change) -> Iterator[FieldError]:
         yield TOGETHER.at(path, completions, parallelism=parallelism, completions=completions)
 
 
-def _check_needed_jobs(js: Subject, emptied: Iterable[Change]) -> Iterator[FieldError]:
+def _check_needed_jobs(js: Subject, emptied_changes: Iterable[Change]) -> Iterator[FieldError]:
     """Findings about ReplicatedJobs that lose their last Job, though another waits for it or the set needs it.
 
-    `emptied`: the ReplicatedJobs that lose their last Job.
+    `emptied_changes`: the ReplicatedJobs that lose their last Job.
     """
     waiting_by_awaited = {
         item.name: entry.rjob.name for entry in reversed(js.entries) for item in entry.rjob.depends_on or ()
@@ -153,7 +153,7 @@ def _check_needed_jobs(js: Subject, emptied: Iterable[Change]) -> Iterator[Field
     policy = js.js.spec.success_policy
     targets = frozenset(policy.target_replicated_jobs if policy else ())
     set_is_empty = not any(entry.rjob.replicas for entry in js.entries)
-    for change in emptied:
+    for change in emptied_changes:
         name, path = change.new["name"], change.path.at(*JOB_COUNT_PATH)
         if name in waiting_by_awaited:
             yield REPLICAS_AWAITED.at(path, 0, name=name, waiting=waiting_by_awaited[name])
@@ -178,23 +178,26 @@ def _check_min_succeeded(js: Subject, changes: Iterable[Change]) -> Iterator[Fie
     counted_paths = (JOB_COUNT_PATH, *POD_COUNT_PATHS[1:]) if policy.unit == share.POD else (JOB_COUNT_PATH,)
     for change in changes:
         for keys in counted_paths if change.new["name"] in names else ():
-            old_number, new_number = (_number(rjob, keys) for rjob in (change.old, change.new))
+            old_number, new_number = (_number_or_one(rjob, keys) for rjob in (change.old, change.new))
             if new_number < old_number:
                 yield BELOW_SHARE.at(change.path.at(*keys), new_number, **words)
 
 
-def _grows(change: Change) -> bool:
-    return any(_number(change.new, keys) > _number(change.old, keys) for keys in (JOB_COUNT_PATH, *POD_COUNT_PATHS))
+def _has_larger_size(change: Change) -> bool:
+    return any(
+        _number_or_one(change.new, keys) > _number_or_one(change.old, keys)
+        for keys in (JOB_COUNT_PATH, *POD_COUNT_PATHS)
+    )
 
 
-def _number(rjob: JSON, keys: tuple[str, ...]) -> int:
+def _number_or_one(rjob: JSON, keys: tuple[str, ...]) -> int:
     number = dig(rjob, *keys)
     return number if isinstance(number, int) else 1
 
 
 def _check_new_sizes(js: Subject, resized: Sequence[Change], scaled: Sequence[Change]) -> Iterator[FieldError]:
     """Repeat the checks of a new JobSet about sizes. A ReplicatedJob without Jobs has no names to check."""
-    if any(_grows(change) for change in (*resized, *scaled)):
+    if any(_has_larger_size(change) for change in (*resized, *scaled)):
         yield from check_counts(js)
     scaled_indexes = {change.index for change in scaled}
     for index in sorted({change.index for change in resized} | scaled_indexes):
@@ -204,6 +207,6 @@ def _check_new_sizes(js: Subject, resized: Sequence[Change], scaled: Sequence[Ch
             yield from names.check_job_names(js, entry) if index in scaled_indexes else ()
             yield from names.check_pod_names(js, entry)
     for change in scaled:
-        if _number(change.new, JOB_COUNT_PATH) > _number(change.old, JOB_COUNT_PATH):
+        if _number_or_one(change.new, JOB_COUNT_PATH) > _number_or_one(change.old, JOB_COUNT_PATH):
             yield from spares.check_job_count(js, js.entries[change.index])
     yield from failure.check_replicas(js, [js.entries[change.index] for change in scaled])

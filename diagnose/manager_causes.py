@@ -18,7 +18,7 @@ from diagnose.states import State
 from diagnose.survey import Survey
 from diagnose.times import age, seconds_since
 from kube.model.meta import find
-from manifests.naming import OTHER_MANAGER, THIS_ONE_AGAIN
+from manifests.naming import OTHER_MANAGER, RESTORE_MANAGER
 
 IDLE_SECONDS = 60.0
 """Seconds without Jobs and status after which a manager that holds the lease counts as idle."""
@@ -70,7 +70,7 @@ def other_manager(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     spec = msgspec.to_builtins(js.spec)
     if fields := [".".join(parts) for parts, field in OWN_FIELDS.items() if _is_set(spec, {parts: field})]:
         message = f"{OTHER_MANAGER}: {', '.join(fields)}"
-        yield Answer(Finding(Level.FAULT, "other-manager", message, fix=THIS_ONE_AGAIN))
+        yield Answer(Finding(Level.FAULT, "other-manager", message, fix=RESTORE_MANAGER))
 
 
 def _is_set(spec: Any, fields: Fields) -> bool:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from manifests.embedded import DATA, trim
+from manifests.embedded import DEFINITIONS_FILE, trim
 from manifests.files import differences, write_files
 from manifests.objects import ROOT
 
@@ -33,9 +33,9 @@ def _refresh_openapi(kubectl: list[str]) -> None:
     for path in ("/openapi/v3/api/v1", "/openapi/v3/apis/batch/v1"):
         definitions |= _get_from_server(kubectl, path)["components"]["schemas"]
     rows = (f'"{k}": {json.dumps(v, sort_keys=True, separators=(",", ":"))}' for k, v in trim(definitions).items())
-    DATA.parent.mkdir(exist_ok=True)
-    DATA.write_text(f'{{"kubernetes": "{version}", "definitions": {{\n' + ",\n".join(rows) + "\n}}\n")
-    sys.stdout.write(f"{DATA.name}: types of Kubernetes {version}\n")
+    DEFINITIONS_FILE.parent.mkdir(exist_ok=True)
+    DEFINITIONS_FILE.write_text(f'{{"kubernetes": "{version}", "definitions": {{\n' + ",\n".join(rows) + "\n}}\n")
+    sys.stdout.write(f"{DEFINITIONS_FILE.name}: types of Kubernetes {version}\n")
 
 
 def _check_files(root: Path) -> int:

@@ -10,11 +10,11 @@ from msgspec import inspect as mi
 from api.jobset import JobSet
 from api.keys import KIND
 
-_CHECKED = ("spec", "status")
-_EACH = "[*]"
+_CHECKED_FIELDS = ("spec", "status")
+_ITEMS = "[*]"
 
 Fields: TypeAlias = "dict[str, Fields]"
-"""Fields by name, each with the fields inside it. For a list, the only name is `_EACH`, with the fields of each
+"""Fields by name, each with the fields inside it. For a list, the only name is `_ITEMS`, with the fields of each
 element."""
 
 
@@ -32,8 +32,8 @@ def missing_fields(document: bytes) -> list[str]:
     jobset_schema = next((schema for name, schema in schemas.items() if name.rpartition(".")[2] == KIND), None)
     if jobset_schema is None:
         return []
-    known = msgspec.json.decode(jobset_schema, type=dict[str, Any])
-    return [path for path in _missing_paths(jobset_fields(), known, "") if path.startswith(_CHECKED)]
+    crd_schema = msgspec.json.decode(jobset_schema, type=dict[str, Any])
+    return [path for path in _missing_paths(jobset_fields(), crd_schema, "") if path.startswith(_CHECKED_FIELDS)]
 
 
 @cache
@@ -48,7 +48,7 @@ def _fields_of(node: mi.Type) -> Fields:
     if isinstance(node, mi.UnionType):
         return {name: inner for part in node.types for name, inner in _fields_of(part).items()}
     if isinstance(node, mi.VarTupleType):
-        return {_EACH: _fields_of(node.item_type)}
+        return {_ITEMS: _fields_of(node.item_type)}
     return (
         {field.encode_name: _fields_of(field.type) for field in node.fields} if isinstance(node, mi.StructType) else {}
     )
@@ -56,8 +56,8 @@ def _fields_of(node: mi.Type) -> Fields:
 
 def _missing_paths(fields: Fields, schema: Mapping[str, Any], path: str) -> Iterator[str]:
     """Paths of fields that the schema lacks, without the fields inside them."""
-    if _EACH in fields:
-        yield from _missing_paths(fields[_EACH], schema.get("items") or {}, f"{path}{_EACH}")
+    if _ITEMS in fields:
+        yield from _missing_paths(fields[_ITEMS], schema.get("items") or {}, f"{path}{_ITEMS}")
         return
     properties = schema.get("properties") or {}
     for name, inner in fields.items() if properties else ():

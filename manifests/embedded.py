@@ -14,8 +14,8 @@ from kube.model.quantity import PATTERN
 
 Schema = dict[str, Any]
 
-DATA = Path(__file__).parent / "openapi" / "kubernetes.json"
-ROOTS = {
+DEFINITIONS_FILE = Path(__file__).parent / "openapi" / "kubernetes.json"
+ROOT_TYPES = {
     "JobTemplateSpec": "io.k8s.api.batch.v1.JobTemplateSpec",
     "PersistentVolumeClaim": "io.k8s.api.core.v1.PersistentVolumeClaim",
 }
@@ -23,7 +23,7 @@ ROOTS = {
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 INT_OR_STRING: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 _STRINGS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
-_FIXED: dict[str, Schema] = {
+_FIXED_SCHEMAS: dict[str, Schema] = {
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": INT_OR_STRING,
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {**INT_OR_STRING, "pattern": PATTERN},
     # The metadata of a template that has an effect (docs/reference/api.md#templates). The API server sets the rest.
@@ -78,10 +78,10 @@ def _references(node: object) -> Iterator[str]:
 def trim(definitions: dict[str, Schema]) -> dict[str, Schema]:
     """The definitions that the roots need, reduced to the kept keywords, by name."""
     needed: dict[str, Schema] = {}
-    pending = list(ROOTS.values())
+    pending = list(ROOT_TYPES.values())
     while pending:
         name = pending.pop()
-        if name in needed or name in _FIXED:
+        if name in needed or name in _FIXED_SCHEMAS:
             continue
         needed[name] = _trim_schema(name.rsplit(".", 1)[-1], definitions[name])
         pending.extend(_references(needed[name]))
@@ -117,15 +117,15 @@ def _inline_references(definitions: dict[str, Schema], schema: Schema) -> Schema
     """The schema with every reference replaced by its target."""
     if targets := list(_references({k: schema[k] for k in ("$ref", "allOf") if k in schema})):
         (target,) = targets
-        base = _FIXED.get(target) or _inline_references(definitions, definitions[target])
+        base = _FIXED_SCHEMAS.get(target) or _inline_references(definitions, definitions[target])
         return base | {k: v for k, v in schema.items() if k not in {"$ref", "allOf"}}
-    flat = dict(schema)
-    if "properties" in flat:
-        flat["properties"] = {k: _inline_references(definitions, v) for k, v in flat["properties"].items()}
+    inlined = dict(schema)
+    if "properties" in inlined:
+        inlined["properties"] = {k: _inline_references(definitions, v) for k, v in inlined["properties"].items()}
     for key in ("items", "additionalProperties"):
-        if isinstance(flat.get(key), dict):
-            flat[key] = _inline_references(definitions, flat[key])
-    return flat
+        if isinstance(inlined.get(key), dict):
+            inlined[key] = _inline_references(definitions, inlined[key])
+    return inlined
 
 
 def embedded_schema(root: str, definitions: dict[str, Schema] | None = None) -> Schema:
@@ -133,5 +133,5 @@ def embedded_schema(root: str, definitions: dict[str, Schema] | None = None) -> 
 
     `definitions`: trimmed definitions of an API server, by default of the pinned API server.
     """
-    definitions = definitions or cast("dict[str, Schema]", json.loads(DATA.read_text())["definitions"])
-    return _inline_references(definitions, definitions[ROOTS[root]])
+    definitions = definitions or cast("dict[str, Schema]", json.loads(DEFINITIONS_FILE.read_text())["definitions"])
+    return _inline_references(definitions, definitions[ROOT_TYPES[root]])

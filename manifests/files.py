@@ -21,7 +21,7 @@ from policy import kinds
 CHART = FOLDER
 _DIFF_LINES = 20
 _TAG = re.compile(r"(?m)^( +(?:newTag: |image: jobset:))v\S+$")
-_TAGGED = (
+_FILES_WITH_TAG = (
     MANAGER,
     "kustomization.yaml",
     "in-api-server/kustomization.yaml",
@@ -46,7 +46,7 @@ def generated_files(root: Path = ROOT) -> dict[str, str]:
         "in-api-server/without-manager/policies/policies.yaml": pod_policies("affinity"),
     }
     texts = {path: HEADER + "---\n".join(map(yaml_text, parts)) for path, parts in renderers.items()}
-    return texts | {path: _TAG.sub(rf"\g<1>{IMAGE_TAG}", (root / path).read_text()) for path in _TAGGED}
+    return texts | {path: _TAG.sub(rf"\g<1>{IMAGE_TAG}", (root / path).read_text()) for path in _FILES_WITH_TAG}
 
 
 @dataclass(frozen=True, slots=True)

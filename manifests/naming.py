@@ -31,7 +31,7 @@ APPLY_CRD = "kubectl apply --server-side --force-conflicts -k manifests/crd"
 """The command that installs only the CRD."""
 
 OTHER_MANAGER = "another program is the manager, and fields that the Go JobSet does not have are stored without effect"
-THIS_ONE_AGAIN = (
+RESTORE_MANAGER = (
     f"kubectl -n {NAMESPACE} get deployments -o wide shows whose image runs; to have this program again, apply its"
     " chart, or kubectl apply --server-side --force-conflicts -f manifests/install.yaml"
 )

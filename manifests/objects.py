@@ -10,7 +10,7 @@ from manifests.naming import Object
 
 ROOT = Path(__file__).parent
 RBAC = "rbac/rbac.yaml"
-RBAC_APART = (
+OPTIONAL_RBAC = (
     "references/config-maps.yaml",
     "references/secrets.yaml",
     "policy/rbac.yaml",
@@ -32,4 +32,4 @@ def objects(*paths: str) -> list[Object]:
 
 def every_rbac_object() -> list[Object]:
     """Service account, roles and bindings, including the rights of all options."""
-    return objects(RBAC, *RBAC_APART)
+    return objects(RBAC, *OPTIONAL_RBAC)

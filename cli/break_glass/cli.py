@@ -28,7 +28,7 @@ def add_webhooks(commands: Commands) -> None:
         "Take the webhooks of JobSet out of the way of the API server, and put them back.",
     )
     add = parser.add_argument
-    add("wanted", choices=("status", "off", "on"), metavar="status|off|on", help="what to do")
+    add("action", choices=("status", "off", "on"), metavar="status|off|on", help="what to do")
     add("-o", "--output", choices=("table", "yaml", "json"), default="table", help="default: table, a line for each")
     add_cluster_flags(parser)
     parser.set_defaults(handler=run_module("cli.break_glass.run"))

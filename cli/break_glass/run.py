@@ -25,7 +25,7 @@ NOT_ENFORCED = (
 class Options(session.ClusterFlags):
     """The action (`status`, `off` or `on`), and the form of the output."""
 
-    wanted: str
+    action: str
     output: str = "table"
 
 
@@ -46,7 +46,7 @@ async def _run(options: Options, out: TextIO, err: TextIO) -> int:
     if any(configuration.state is State.OFF for configuration in configurations):
         texts.append(NOT_ENFORCED)
     write_messages("webhooks", texts, err)
-    if options.wanted == "off":
+    if options.action == "off":
         return 0
     are_on = all(configuration.state is State.ON for configuration in configurations)
     return 0 if are_on and not (misdirected or faults) else 1
@@ -59,7 +59,7 @@ async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[
     at only for `status`, since with `on` the manager may have just been started.
     """
     async with session.connect(kubeconfig=options.kubeconfig, context=options.context) as connection:
-        stored = [await switch(connection.client, resource, name, options.wanted) for resource, name in CONFIGURATIONS]
+        stored = [await switch(connection.client, resource, name, options.action) for resource, name in CONFIGURATIONS]
         configurations = [
             configuration_state(resource.kind, name, body)
             for (resource, name), body in zip(CONFIGURATIONS, stored, strict=True)
@@ -68,7 +68,7 @@ async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[
         if are_missing and JOBSETS.plural not in await connection.client.served_resources(JOBSETS.api_version):
             raise KubeError(session.NOT_INSTALLED)
         faults = []
-        if options.wanted == "status":
+        if options.action == "status":
             faults = [
                 *await unreachable_services(connection.client, stored),
                 *await foreign_managers(connection.client, stored),

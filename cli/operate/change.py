@@ -35,14 +35,14 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                 out.write(f"{title(js)}: {text}\n")
                 return session.DONE
             await refuse_queued(connection, js, command)
-            write_warnings(command, await write(connection, js, suspend_patch(js, suspend=options.suspend)), err)
+            write_warnings(command, await patch_jobset(connection, js, suspend_patch(js, suspend=options.suspend)), err)
         out.write(f"{title(js)}: {'suspended' if options.suspend else 'resumed'}\n")
         return session.DONE
 
     return session.run(command, work, err, verbs="get and patch")
 
 
-async def write(
+async def patch_jobset(
     connection: session.Session, js: JobSet, body: Body, patch_type: PatchType = PatchType.MERGE
 ) -> list[str]:
     """Patch the JobSet, and return the API server's warnings."""

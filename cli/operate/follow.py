@@ -11,7 +11,7 @@ from api.jobset import JobSet
 from app.terminal import lines_of_programs
 from cli import session
 from cli.messages import printable
-from cli.operate.unread import reasons, unread_log
+from cli.operate.unread import unread_log, unread_log_messages
 from cli.operate.wait import raise_refusal, watch_jobset
 from jobset_client.log_order import Log, LogPod, log_pod, logs, newest_attempt, selector
 from jobset_client.states import end_summary
@@ -179,7 +179,7 @@ class Follower:
         unreadable_log = unread_log(log.prefix, error.message or error.reason)
         self._cause_counts[unreadable_log.cause] += 1
         if self._cause_counts[unreadable_log.cause] == 1:
-            self._err.writelines(f"{printable(line)}\n" for line in reasons([unreadable_log]))
+            self._err.writelines(f"{printable(line)}\n" for line in unread_log_messages([unreadable_log]))
         elif self._cause_counts[unreadable_log.cause] == 2:
             self._err.write("jobset logs: others have no log for the same reason\n")
 

@@ -10,7 +10,7 @@ from app.terminal import lines_of_programs
 from cli import session
 from cli.messages import printable
 from cli.operate.follow import Follower
-from cli.operate.unread import Unread, reasons, unread_log
+from cli.operate.unread import UnreadLog, unread_log, unread_log_messages
 from jobset_client.errors import RefusedError
 from jobset_client.log_order import LOGS_ARE_GONE, Log, LogPod, log_pod, logs, newest_attempt, pods_of_attempt, selector
 from jobset_client.states import end_summary, title
@@ -170,7 +170,7 @@ async def _write_logs(
     """Read and write the logs, one after the other. Returns the exit code."""
     has_written = False
     write_line = lines_of_programs(out)
-    unread_logs: list[Unread] = []
+    unread_logs: list[UnreadLog] = []
     for log in chosen_logs[:MAX_LOGS]:
         if log.wait_reason:
             err.write(printable(_waiting_message(log, connection.namespace)) + "\n")
@@ -189,7 +189,7 @@ async def _write_logs(
         if len(text) >= MAX_BYTES:
             command = f"kubectl logs {log.pod} -c {log.container} -n {connection.namespace}"
             err.write(f"{log.prefix} is cut after {MAX_BYTES >> 20} MiB: {command} shows all\n")
-    err.writelines(f"{printable(line)}\n" for line in reasons(unread_logs))
+    err.writelines(f"{printable(line)}\n" for line in unread_log_messages(unread_logs))
     if len(chosen_logs) > MAX_LOGS:
         err.write(
             f"jobset logs: {count_noun(len(chosen_logs) - MAX_LOGS, 'more log')}: --job JOB shows those of one Job\n"

@@ -6,7 +6,7 @@ from typing import TextIO
 
 from api.jobset import JobSet
 from cli import session
-from cli.operate.change import refuse_queued, write, write_warnings
+from cli.operate.change import patch_jobset, refuse_queued, write_warnings
 from cli.operate.wait import TIMED_OUT, wait_for_state
 from jobset_client.errors import NeverError, RefusedError
 from jobset_client.states import is_change, suspend_patch, title
@@ -30,25 +30,25 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         async with session.connect_to(options) as connection:
             async with session.explain_missing_jobset(connection, name):
                 js = await session.get_jobset(connection, name)
-                await _refuse(connection, js)
-                write_warnings("restart", await write(connection, js, suspend_patch(js, suspend=True)), err)
+                await _refuse_restart(connection, js)
+                write_warnings("restart", await patch_jobset(connection, js, suspend_patch(js, suspend=True)), err)
             out.write(f"{title(js)}: suspended; waits until its Jobs are\n")
             out.flush()
-            waiting = asyncio.timeout(options.timeout)
+            time_limit = asyncio.timeout(options.timeout)
             try:
-                async with waiting:
+                async with time_limit:
                     await wait_for_state(connection, js, "suspended")
                 async with session.explain_missing_jobset(connection, name):
-                    await write(connection, js, suspend_patch(js, suspend=False))
+                    await patch_jobset(connection, js, suspend_patch(js, suspend=False))
             except (NeverError, session.NoJobSetError):
                 raise  # the JobSet has ended or is gone, so it cannot be resumed
             except BaseException:
-                timed_out = f", still not suspended after {options.timeout:g} s" if waiting.expired() else ""
+                timed_out = f", still not suspended after {options.timeout:g} s" if time_limit.expired() else ""
                 err.write(
                     f"jobset restart: {title(js)}: not done{timed_out}. It stays suspended until you resume it:"
                     f" jobset resume {name} -n {connection.namespace}\n"
                 )
-                if waiting.expired():
+                if time_limit.expired():
                     return TIMED_OUT
                 raise
         out.write(f"{title(js)}: resumed\n")
@@ -57,7 +57,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     return session.run("restart", work, err, verbs="get, list, watch and patch")
 
 
-async def _refuse(connection: session.Session, js: JobSet) -> None:
+async def _refuse_restart(connection: session.Session, js: JobSet) -> None:
     """Raise `RefusedError` if a restart would change nothing, or another controller decides when the JobSet runs."""
     if not is_change(js, suspend=True):
         await refuse_queued(connection, js, "resume")

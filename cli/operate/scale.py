@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from cli import session
-from cli.operate.change import write, write_warnings
+from cli.operate.change import patch_jobset, write_warnings
 from jobset_client.states import scale_patch, title
 from kube.client import PatchType
 
@@ -23,12 +23,12 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     async def work() -> int:
         async with session.open_jobset(options) as (connection, js):
             patch = scale_patch(js, options.replicas)
-            sizes = ", ".join(f"{rjob} has {number}" for rjob, number in options.replicas.items())
+            job_counts = ", ".join(f"{rjob} has {number}" for rjob, number in options.replicas.items())
             if not patch:
-                out.write(f"{title(js)}: {sizes} already\n")
+                out.write(f"{title(js)}: {job_counts} already\n")
                 return session.DONE
-            write_warnings("scale", await write(connection, js, patch, PatchType.JSON), err)
-        out.write(f"{title(js)}: scaled: {sizes}\n")
+            write_warnings("scale", await patch_jobset(connection, js, patch, PatchType.JSON), err)
+        out.write(f"{title(js)}: scaled: {job_counts}\n")
         return session.DONE
 
     return session.run("scale", work, err, verbs="get and patch")

@@ -6,47 +6,47 @@ from typing import NamedTuple
 
 from jobset_client.words import count_noun
 
-_KUBELET = re.compile(r'Get "https?://(?P<host>[^/"]+?)(?::\d+)?/containerLogs[^"]*": (?P<why>.*)', re.DOTALL)
+_KUBELET = re.compile(r'Get "https?://(?P<host>[^/"]+?)(?::\d+)?/containerLogs[^"]*": (?P<reason>.*)', re.DOTALL)
 """The API server's message if it does not reach a kubelet."""
 
 
-class Unread(NamedTuple):
+class UnreadLog(NamedTuple):
     """A log that cannot be read.
 
     `prefix`: the prefix of its lines. `host`: the node whose kubelet is not reached; empty for other causes.
     """
 
     prefix: str
-    why: str
+    reason: str
     host: str = ""
 
     @property
     def cause(self) -> str:
         """A key that is equal for logs with the same cause."""
-        return "kubelet" if self.host else self.why
+        return "kubelet" if self.host else self.reason
 
 
-def unread_log(prefix: str, refusal: str) -> Unread:
+def unread_log(prefix: str, refusal: str) -> UnreadLog:
     """The record of a log. `refusal`: the API server's message."""
     match = _KUBELET.fullmatch(refusal)
-    return Unread(prefix, match["why"], match["host"]) if match else Unread(prefix, refusal)
+    return UnreadLog(prefix, match["reason"], match["host"]) if match else UnreadLog(prefix, refusal)
 
 
-def reasons(logs: Iterable[Unread]) -> Iterator[str]:
+def unread_log_messages(logs: Iterable[UnreadLog]) -> Iterator[str]:
     """One message for each cause, about the first log with this cause."""
-    causes: dict[str, list[Unread]] = {}
+    logs_by_cause: dict[str, list[UnreadLog]] = {}
     for log in logs:
-        causes.setdefault(log.cause, []).append(log)
-    for same_cause in causes.values():
+        logs_by_cause.setdefault(log.cause, []).append(log)
+    for same_cause in logs_by_cause.values():
         first, more_logs = same_cause[0], len(same_cause) - 1
         subject = f"{first.prefix} and {more_logs} more have" if more_logs else f"{first.prefix} has"
         if not first.host:
-            yield f"{subject} no log: {first.why}"
+            yield f"{subject} no log: {first.reason}"
             continue
         more_hosts = len({log.host for log in same_cause}) - 1
         nodes = f"neither that of {first.host} nor those of {count_noun(more_hosts, 'more node')}"
         reached = f"reaches {nodes}" if more_hosts else f"does not reach that of {first.host}"
         yield (
-            f"{subject} no log, which the kubelet keeps: the API server {reached}: {first.why}; a node that is down"
+            f"{subject} no log, which the kubelet keeps: the API server {reached}: {first.reason}; a node that is down"
             " gives none, and a fake one (jobset demo) has none"
         )

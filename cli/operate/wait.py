@@ -36,12 +36,12 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     async def work() -> int:
         name = session.jobset_name(options.name)
         async with session.connect_to(options) as connection:
-            waiting = asyncio.timeout(options.timeout or None)
+            time_limit = asyncio.timeout(options.timeout or None)
             try:
-                async with waiting:
+                async with time_limit:
                     js = await wait_for_state(connection, await session.get_jobset(connection, name), options.state)
             except TimeoutError:
-                if not waiting.expired():
+                if not time_limit.expired():
                     raise
                 err.write(
                     f"jobset wait: JobSet {connection.namespace}/{name}: not {options.state} after"
@@ -60,35 +60,35 @@ async def wait_for_state(connection: session.Session, first: JobSet, state: str)
 
     `first`: the JobSet as it was read. Raises `NeverError` if the JobSet can no longer get into the state.
     """
-    waiting = Wait(first, state)
-    if waiting.is_over(first):
+    wait_decision = Wait(first, state)
+    if wait_decision.is_over(first):
         return first
-    in_state: list[JobSet] = []
+    final_jobsets: list[JobSet] = []
 
-    def sink(event: Event) -> None:
+    def handle_event(event: Event) -> None:
         match event:
             case Init():
-                waiting.start_list()
-            case Apply(JobSet() as js) if waiting.is_over(js):
-                in_state.append(js)
+                wait_decision.start_list()
+            case Apply(JobSet() as js) if wait_decision.is_over(js):
+                final_jobsets.append(js)
                 raise _Reached
             case Delete():
-                waiting.delete()
+                wait_decision.delete()
             case InitDone():
-                waiting.end_list()
+                wait_decision.end_list()
             case _:
                 pass
 
     with contextlib.suppress(_Reached):
-        await watch_jobset(connection, first, sink)
-    return in_state[0]
+        await watch_jobset(connection, first, handle_event)
+    return final_jobsets[0]
 
 
-async def watch_jobset(connection: session.Session, js: JobSet, sink: Callable[[Event], None]) -> None:
+async def watch_jobset(connection: session.Session, js: JobSet, handle_event: Callable[[Event], None]) -> None:
     """Pass each change of JobSets with the name of `js` to the sink, until cancelled."""
     name = f"metadata.name={js.metadata.name}"
     target = Target(JOBSETS, JobSet, namespace=connection.namespace, field_selector=name, streaming=False)
-    await watch(connection.client, target, sink, on_error=raise_refusal)
+    await watch(connection.client, target, handle_event, on_error=raise_refusal)
 
 
 def raise_refusal(error: KubeError) -> None:

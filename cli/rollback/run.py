@@ -21,7 +21,7 @@ from kube.model.meta import JSON
 from kube.options import METADATA_LIST
 from kube.resources import JOBS, PODS
 
-_UNGATED: JSON = {
+_UNGATE_PATCH: JSON = {
     "metadata": {"labels": {AWAITS_LEADER: None}},
     "spec": {"schedulingGates": [{"$patch": "delete", "name": gate} for gate in OUR_GATES]},
 }
@@ -57,7 +57,7 @@ async def check(client: Client, options: Options, report: Report, err: TextIO) -
         for concern in spec_concerns(js):
             report.add(concern)
         if has_completed_jobs(js):
-            for concern in completed_job_concerns(js, await _jobs(client, js)):
+            for concern in completed_job_concerns(js, await _owned_job_names(client, js)):
                 report.add(concern)
     for selector in (f"{AWAITS_LEADER}=true", SPARES):
         async for pod in client.pages(PODS, namespace=options.namespace, label_selector=selector):
@@ -68,7 +68,7 @@ async def check(client: Client, options: Options, report: Report, err: TextIO) -
                     err.write(printable(f"lifted the gate of pod {concern.namespace}/{concern.name}") + "\n")
 
 
-async def _jobs(client: Client, js: JSON) -> frozenset[str]:
+async def _owned_job_names(client: Client, js: JSON) -> frozenset[str]:
     """The names of the Jobs that the JobSet owns."""
     meta = js["metadata"]
     selector = f"{JOBSET_NAME}={meta['name']}"
@@ -81,7 +81,7 @@ async def _jobs(client: Client, js: JSON) -> frozenset[str]:
 async def _release_pod(client: Client, pod: JSON) -> bool:
     """Lift the gate of a pod, identified by its UID. Returns False if the pod is gone."""
     meta = pod["metadata"]
-    body = {**_UNGATED, "metadata": {**_UNGATED["metadata"], "uid": meta["uid"]}}
+    body = {**_UNGATE_PATCH, "metadata": {**_UNGATE_PATCH["metadata"], "uid": meta["uid"]}}
     try:
         await client.patch(PODS, meta["name"], body, patch_type=PatchType.STRATEGIC, namespace=meta["namespace"])
     except (NotFound, Conflict):  # the pod is gone, or another pod has its name

@@ -89,10 +89,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--manager",
         action="append",
-        type=managers.entry,
+        type=managers.parse_entry,
         metavar="[NAME=]COMMAND",
-        help=f"what to measure, may be repeated: {', '.join(managers.KNOWN)}, or a command that takes --config FILE and"
-        f" --kubeconfig FILE (default: {' and '.join(managers.KNOWN)})",
+        help=f"what to measure, may be repeated: {', '.join(managers.MANAGERS_BY_NAME)}, or a command that takes"
+        f" --config FILE and --kubeconfig FILE (default: {' and '.join(managers.MANAGERS_BY_NAME)})",
     )
     parser.add_argument("--rounds", type=positive, default=3, help="turns of each manager (default %(default)s)")
     parser.add_argument(
@@ -113,7 +113,7 @@ def _options() -> argparse.Namespace:
         "--from", type=_results_file, dest="again", metavar="FILE", help="measure nothing: show and draw these again"
     )
     options = parser.parse_args()
-    options.manager = options.manager or [*managers.USUAL]
+    options.manager = options.manager or [*managers.DEFAULT_MANAGERS]
     names = [entry.name for entry in options.manager]
     if repeated := {name for name in names if names.count(name) > 1}:
         parser.error(f"--manager: {', '.join(sorted(repeated))} is given twice: tell them apart with NAME=COMMAND")

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dev.cluster.audit import WRITES, Call
 from kube.model.meta import JSON
 
-NOT_COUNTED = {"kubernetes-admin", "kwok"}
+UNCOUNTED_USERS = {"kubernetes-admin", "kwok"}
 """Users whose requests are not counted: the benchmark itself, and kwok, which acts as the kubelet of fake nodes."""
 
-CHILDREN = {"jobs", "pods"}
-DELETIONS = {"delete", "deletecollection"}
-CHANGES = {"update", "patch"}
+CHILD_RESOURCES = {"jobs", "pods"}
+DELETE_VERBS = {"delete", "deletecollection"}
+UPDATE_VERBS = {"update", "patch"}
 
 
 def counts(calls: Iterable[Call], user: str) -> JSON:
@@ -28,7 +28,7 @@ def counts(calls: Iterable[Call], user: str) -> JSON:
         client = call.user.rpartition(":")[2]
         if call.dry_run and client == user:
             dry_runs += 1
-        if client in NOT_COUNTED or call.dry_run:
+        if client in UNCOUNTED_USERS or call.dry_run:
             continue
         clients[client] += 1
         if client == user:
@@ -69,7 +69,7 @@ def goal_figures(user_calls: Counter[tuple[str, str, int]]) -> dict[str, int]:
         "refused": total(WRITES, None, refused),
         "creates": total({"create"}, {"jobs"}, answered),
         "duplicates": total({"create"}, {"jobs"}, range(409, 410)),
-        "deletes": total(DELETIONS, CHILDREN),
-        "conflicts": total(CHANGES, None, range(409, 410)),
-        "status_writes": total(CHANGES, {"jobsets/status"}),
+        "deletes": total(DELETE_VERBS, CHILD_RESOURCES),
+        "conflicts": total(UPDATE_VERBS, None, range(409, 410)),
+        "status_writes": total(UPDATE_VERBS, {"jobsets/status"}),
     }

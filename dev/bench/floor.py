@@ -35,7 +35,7 @@ from kube.resources import JOBS, PODS, SERVICES
 from kube.store import ChangeKind
 from kube.transport import HttpTransport
 
-UNLIMITED = 100_000
+UNLIMITED_QPS = 100_000
 
 
 class PodIdentity(Base, frozen=True, kw_only=True):
@@ -46,16 +46,16 @@ class PodIdentity(Base, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class TrackedSet:
-    """One JobSet, with the Jobs to create for it (`bodies`) and its progress.
+    """One JobSet, with the Jobs to create for it (`job_bodies`) and its progress.
 
-    `settled`: Jobs in their final state of a phase. `awaited`: old Jobs that are not gone. `pods`: pods of each Job.
+    `settled_jobs`: Jobs in their final state of a phase. `awaited_jobs`: old Jobs that are not gone.
     """
 
     js: JobSet
-    bodies: dict[str, Any] = field(default_factory=dict)
-    settled: set[str] = field(default_factory=set)
-    awaited: set[str] = field(default_factory=set)
-    pods: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    job_bodies: dict[str, Any] = field(default_factory=dict)
+    settled_jobs: set[str] = field(default_factory=set)
+    awaited_jobs: set[str] = field(default_factory=set)
+    pods_by_job: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     @property
     def namespace(self) -> str:
@@ -69,11 +69,11 @@ class TrackedSet:
         """Label selector of the children of this attempt."""
         return f"{keys.JOBSET_NAME}={self.js.metadata.name},{keys.RESTART_ATTEMPT}={self.attempt}"
 
-    def begin(self, js: JobSet) -> None:
+    def start_attempt(self, js: JobSet) -> None:
         """Make the bodies of the Jobs of an attempt."""
-        self.js, self.settled = js, set()
+        self.js, self.settled_jobs = js, set()
         layout = layout_of(js)
-        self.bodies = {
+        self.job_bodies = {
             position.name: msgspec.json.encode(build_job(js, layout, jobs, position))
             for jobs in layout.ranges
             for position in jobs.positions(js.metadata.name)
@@ -109,11 +109,11 @@ class Floor:
             self._sets.pop(key, None)
         elif key not in self._sets:
             self._sets[key] = tracked = TrackedSet(jobset)
-            tracked.begin(jobset)
+            tracked.start_attempt(jobset)
             self._start_task(self._create_all(tracked))
         elif (tracked := self._sets[key]).js.spec.suspend != jobset.spec.suspend:
             status = msgspec.structs.replace(jobset.status, restarts=tracked.js.status.restarts)
-            tracked.begin(msgspec.structs.replace(jobset, status=status))
+            tracked.start_attempt(msgspec.structs.replace(jobset, status=status))
             self._start_task(self._suspend(tracked))
 
     def _on_job(self, kind: ChangeKind, old: Job | None, new: Job | None) -> None:
@@ -124,17 +124,17 @@ class Floor:
         name = job.metadata.name
         if job.metadata.labels[keys.RESTART_ATTEMPT] != tracked.attempt:
             if kind is ChangeKind.DELETED:
-                tracked.awaited.discard(name)
+                tracked.awaited_jobs.discard(name)
                 self._create_when_gone(tracked, name)
         elif job.failure is not None:
             self._restart_set(tracked)
         elif _has_settled(job, bool(tracked.js.spec.suspend)):
-            if name not in tracked.settled:
-                tracked.settled.add(name)
-                if len(tracked.settled) == len(tracked.bodies):
+            if name not in tracked.settled_jobs:
+                tracked.settled_jobs.add(name)
+                if len(tracked.settled_jobs) == len(tracked.job_bodies):
                     self._start_task(self._report(tracked))
         else:
-            tracked.settled.discard(name)
+            tracked.settled_jobs.discard(name)
 
     def _on_pod(self, kind: ChangeKind, old: PodIdentity | None, new: PodIdentity | None) -> None:
         pod = new or old
@@ -143,9 +143,9 @@ class Floor:
             return
         job = pod.metadata.labels["job-name"]
         if kind is not ChangeKind.DELETED:
-            tracked.pods[job].add(pod.metadata.name)
+            tracked.pods_by_job[job].add(pod.metadata.name)
             return
-        tracked.pods[job].discard(pod.metadata.name)
+        tracked.pods_by_job[job].discard(pod.metadata.name)
         if pod.metadata.labels[keys.RESTART_ATTEMPT] != tracked.attempt:
             self._create_when_gone(tracked, job)
 
@@ -156,13 +156,13 @@ class Floor:
 
     def _create_when_gone(self, tracked: TrackedSet, job: str) -> None:
         """Create a Job again once the old Job and all its pods are gone."""
-        if job in tracked.bodies and job not in tracked.awaited and not tracked.pods[job]:
-            tracked.awaited.add(job)
-            self._start_task(self._create(tracked, tracked.bodies[job]))
+        if job in tracked.job_bodies and job not in tracked.awaited_jobs and not tracked.pods_by_job[job]:
+            tracked.awaited_jobs.add(job)
+            self._start_task(self._create(tracked, tracked.job_bodies[job]))
 
     async def _create_all(self, tracked: TrackedSet) -> None:
         service = self._client.create(SERVICES, build_service(tracked.js), namespace=tracked.namespace)
-        await _run_in_parallel([service, *(self._create(tracked, body) for body in tracked.bodies.values())])
+        await _run_in_parallel([service, *(self._create(tracked, body) for body in tracked.job_bodies.values())])
 
     async def _create(self, tracked: TrackedSet, body: bytes) -> None:
         await self._client.create(JOBS, body, namespace=tracked.namespace, type=msgspec.Raw)
@@ -170,15 +170,15 @@ class Floor:
     async def _suspend(self, tracked: TrackedSet) -> None:
         patch = {"spec": {"suspend": bool(tracked.js.spec.suspend)}}
         await _run_in_parallel(
-            [self._client.patch(JOBS, name, patch, namespace=tracked.namespace) for name in tracked.bodies]
+            [self._client.patch(JOBS, name, patch, namespace=tracked.namespace) for name in tracked.job_bodies]
         )
 
     def _restart_set(self, tracked: TrackedSet) -> None:
         """Begin the next attempt, and delete all objects of the attempt before."""
-        self._start_task(self._delete(tracked.namespace, tracked.selector(), list(tracked.bodies)))
+        self._start_task(self._delete(tracked.namespace, tracked.selector(), list(tracked.job_bodies)))
         status = msgspec.structs.replace(tracked.js.status, restarts=tracked.js.status.restarts + 1)
-        tracked.begin(msgspec.structs.replace(tracked.js, status=status))
-        tracked.awaited = set(tracked.bodies)
+        tracked.start_attempt(msgspec.structs.replace(tracked.js, status=status))
+        tracked.awaited_jobs = set(tracked.job_bodies)
 
     async def _delete(self, namespace: str, selector: str, jobs: list[str]) -> None:
         """Delete the Jobs of an attempt, each in the background, and their pods by one call."""
@@ -198,8 +198,8 @@ class Floor:
         name = tracked.js.metadata.name
         await self._client.patch(JOBSETS, name, {"status": status}, namespace=tracked.namespace, subresource="status")
 
-    def _start_task(self, act: Coroutine[Any, Any, None]) -> None:
-        self._tasks.create_task(_log_errors(act))
+    def _start_task(self, action: Coroutine[Any, Any, None]) -> None:
+        self._tasks.create_task(_log_errors(action))
 
 
 def _has_settled(job: Job, suspended: bool) -> bool:
@@ -208,16 +208,16 @@ def _has_settled(job: Job, suspended: bool) -> bool:
     return not job.spec.suspend and (job.status.ready or 0) == (job.spec.parallelism or 1)
 
 
-async def _run_in_parallel(acts: list[Coroutine[Any, Any, Any]]) -> None:
+async def _run_in_parallel(actions: list[Coroutine[Any, Any, Any]]) -> None:
     async with asyncio.TaskGroup() as tasks:
-        for act in acts:
-            tasks.create_task(_log_errors(act))
+        for action in actions:
+            tasks.create_task(_log_errors(action))
 
 
-async def _log_errors(act: Coroutine[Any, Any, Any]) -> None:
+async def _log_errors(action: Coroutine[Any, Any, Any]) -> None:
     """Await an action. Errors are logged, and the benchmark notices them by its result."""
     try:
-        await act
+        await action
     except KubeError as error:
         print(error, file=sys.stderr, flush=True)
 
@@ -236,7 +236,7 @@ async def run(config: settings.Settings, kubeconfig: str) -> None:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 -- we run in one
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    transport = HttpTransport(await load(kubeconfig), user_agent="floor", qps=UNLIMITED, burst=UNLIMITED)
+    transport = HttpTransport(await load(kubeconfig), user_agent="floor", qps=UNLIMITED_QPS, burst=UNLIMITED_QPS)
     address = parse_bind_address(config.health.health_probe_bind_address)
     try:
         async with asyncio.TaskGroup() as tasks:

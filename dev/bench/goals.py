@@ -12,26 +12,26 @@ from kube.model.meta import JSON
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure and its bound. `value` has to be at most `limit`, or with `at_least` at least `limit`."""
+    """A figure and its bound. `value` has to be at most `limit`, or, if `is_minimum`, at least `limit`."""
 
     name: str
     value: float
     limit: float
     unit: str = ""
-    at_least: bool = False
+    is_minimum: bool = False
 
     @property
-    def reached(self) -> bool:
-        return self.value >= self.limit if self.at_least else self.value <= self.limit
+    def is_reached(self) -> bool:
+        return self.value >= self.limit if self.is_minimum else self.value <= self.limit
 
     def verdict(self) -> str:
         """Whether the goal is reached, or by how much it is missed."""
-        if self.reached:
+        if self.is_reached:
             return "reached"
         return f"missed by {abs(self.value - self.limit) / self.limit:.0%}" if self.limit else "missed"
 
     def row(self) -> dict[str, str]:
-        bound = ">=" if self.at_least else "<="
+        bound = ">=" if self.is_minimum else "<="
         return {
             "goal": self.name,
             "is": f"{self.value:,.4g}{self.unit}",
@@ -40,19 +40,19 @@ class Goal:
         }
 
 
-OVER_FLOOR = {"P1": 0.9, "P2": 0.9, "P4": 1.25, "P5 suspend": 1.1, "P5 resume": 1.1}
+MAX_RATIO_TO_FLOOR = {"P1": 0.9, "P2": 0.9, "P4": 1.25, "P5 suspend": 1.1, "P5 resume": 1.1}
 """For each phase, the largest ratio of its time to the time of the fastest floor."""
 
-EXCLUSIVE_OVER_PLAIN = 1.15
+MAX_RATIO_TO_PLAIN = 1.15
 SMALL_WAIT_SECONDS = 1.0
 STATUS_WRITES, CONFLICTS = 20, 2
-ONE_SET = ("P1", "P2", "P3 create", "P3 restart", "P5 suspend", "P5 resume")
+SINGLE_JOBSET_PHASES = ("P1", "P2", "P3 create", "P3 restart", "P5 suspend", "P5 resume")
 """Phases of a single JobSet, for which status writes are bounded."""
 
-CREATING = ("P1", "P2", "P3 create", "P3 restart", "P4")
+CREATION_PHASES = ("P1", "P2", "P3 create", "P3 restart", "P4")
 """Phases in which every Job is created once."""
 
-MEMORY_AFTER = ("P1", "P2", "P3 plain create", "P3 plain restart", "P3 create", "P3 restart", "P4")
+MEMORY_PHASES = ("P1", "P2", "P3 plain create", "P3 plain restart", "P3 create", "P3 restart", "P4")
 MEMORY_MIB, IDLE_MIB = 80, 64
 ADMISSION_CONNECTIONS, ADMISSION_SIZE, ADMISSION_P99_MS = 16, "2 KB", 12
 ADMISSION_PER_SECOND = {("mutate", 1): 4000, ("validate", 1): 3500, ("mutate", 2): 6000, ("validate", 2): 6000}
@@ -62,17 +62,17 @@ PLAN_MS, PLAN_JOBS = 50, (10_000, 10_000_000)
 EXPONENT = 1.1
 """The largest exponent with which the time of a plan may grow with the number of Jobs."""
 
-QUEUED = ("P13 create", "P13 admit", "P13 finish")
-QUEUED_CALLS = 657
+QUEUE_PHASES = ("P13 create", "P13 admit", "P13 finish")
+MAX_QUEUE_CALLS = 657
 """The largest number of calls in P13, including dry runs.
 
 The Go manager, which makes no dry runs, makes one call more for 40 JobSets under Kueue.
 """
 
-QUEUED_CREATE_SECONDS = 5.1
+MAX_QUEUE_CREATE_SECONDS = 5.1
 """The most seconds in P13 until 40 JobSets are created under Kueue: 1.3 times the 3.9 s of the Go manager."""
 
-EACH_ROUND: tuple[tuple[str, str, str, float, str], ...] = (
+ROUND_GOALS: tuple[tuple[str, str, str, float, str], ...] = (
     ("P19 rest", "of a core", "percent", 1, " %"),
     ("P19 failures", "p99 from a failure to its status", "p99_ms", 250, " ms"),
     ("P19 takeover", "from the end of a leader to the next one's Lease", "seconds", 2, " s"),
@@ -94,19 +94,19 @@ def goals(results: JSON, manager: str) -> list[Goal]:
 
 
 def _round_goals(results: JSON, manager: str) -> Iterator[Goal]:
-    for name, text, figure, limit, unit in EACH_ROUND:
+    for name, text, figure, limit, unit in ROUND_GOALS:
         for phase in rounds(results, manager, name).values():
             yield Goal(f"{name}: {text}", phase[figure], limit, unit)
 
 
 def _time_goals(results: JSON, manager: str) -> Iterator[Goal]:
-    for name, limit in OVER_FLOOR.items():
+    for name, limit in MAX_RATIO_TO_FLOOR.items():
         floor = fastest_floor(results, name)
         if floor and (ratios := ratio(results, (manager, name), (floor, name))):
             yield Goal(f"{name}: time over {floor}", ratios.median, limit)
     for step in ("create", "restart"):
         if ratios := ratio(results, (manager, f"P3 {step}"), (manager, f"P3 plain {step}")):
-            yield Goal(f"P3 {step}: time over the same pods without exclusivity", ratios.median, EXCLUSIVE_OVER_PLAIN)
+            yield Goal(f"P3 {step}: time over the same pods without exclusivity", ratios.median, MAX_RATIO_TO_PLAIN)
     alone_rounds, beside_rounds = rounds(results, manager, "P6 alone"), rounds(results, manager, "P6 beside")
     if common_rounds := alone_rounds.keys() & beside_rounds.keys():
         for key, title in (("half_seconds", "median"), ("seconds", "longest")):
@@ -118,9 +118,11 @@ def _time_goals(results: JSON, manager: str) -> Iterator[Goal]:
 
 def _count_goals(results: JSON, manager: str) -> Iterator[Goal]:
     """Yield a goal for each kind of call, for the phase with the highest count."""
-    rounds_by_phase = {name: list(rounds(results, manager, name).values()) for name in {*CREATING, *ONE_SET}}
-    creating = {name: rounds_by_phase[name] for name in CREATING if rounds_by_phase[name]}
-    one_set = {name: rounds_by_phase[name] for name in ONE_SET if rounds_by_phase[name]}
+    rounds_by_phase = {
+        name: list(rounds(results, manager, name).values()) for name in {*CREATION_PHASES, *SINGLE_JOBSET_PHASES}
+    }
+    creating = {name: rounds_by_phase[name] for name in CREATION_PHASES if rounds_by_phase[name]}
+    one_set = {name: rounds_by_phase[name] for name in SINGLE_JOBSET_PHASES if rounds_by_phase[name]}
     exclusive = {name: figures for name, figures in creating.items() if name.startswith("P3")}
     kinds: tuple[tuple[str, dict[str, list[JSON]], Callable[[JSON], int], int], ...] = (
         (
@@ -148,12 +150,14 @@ def _count_goals(results: JSON, manager: str) -> Iterator[Goal]:
 
 def _queue_goals(results: JSON, manager: str) -> Iterator[Goal]:
     """P13: the calls for all JobSets from their creation to their end, and the time until they are created."""
-    phases = [rounds(results, manager, name) for name in QUEUED]
+    phases = [rounds(results, manager, name) for name in QUEUE_PHASES]
     if all(phases):
         calls_of_phases = [phase[1]["manager"] for phase in phases]
         calls = sum(figures["requests"] + figures["dry_runs"] for figures in calls_of_phases)
-        yield Goal("P13: calls, dry runs included", calls, QUEUED_CALLS)
-        yield Goal("P13: until the JobSets are created", phases[0][1]["created_seconds"], QUEUED_CREATE_SECONDS, " s")
+        yield Goal("P13: calls, dry runs included", calls, MAX_QUEUE_CALLS)
+        yield Goal(
+            "P13: until the JobSets are created", phases[0][1]["created_seconds"], MAX_QUEUE_CREATE_SECONDS, " s"
+        )
 
 
 def _memory_goals(results: JSON, manager: str) -> Iterator[Goal]:
@@ -161,7 +165,7 @@ def _memory_goals(results: JSON, manager: str) -> Iterator[Goal]:
     turns = [turn for turn in results["turns"] if turn["manager"] == manager]
     idle_memory = [turn["idle_pss_mib"] for turn in turns if "idle_pss_mib" in turn]
     memory_after = [
-        phase["pss_mib"] for phase in rounds(results, manager, MEMORY_AFTER[-1]).values() if "pss_mib" in phase
+        phase["pss_mib"] for phase in rounds(results, manager, MEMORY_PHASES[-1]).values() if "pss_mib" in phase
     ]
     if idle_memory:
         yield Goal("P10: memory when idle", max(idle_memory), IDLE_MIB, " MiB")
@@ -171,7 +175,7 @@ def _memory_goals(results: JSON, manager: str) -> Iterator[Goal]:
 
 def cpu_seconds(results: JSON, manager: str) -> list[float]:
     """P10: processor time of a manager through P1 to P4, a figure for each round with all of these phases."""
-    rounds_of_phases = [rounds(results, manager, name) for name in MEMORY_AFTER if rounds(results, manager, name)]
+    rounds_of_phases = [rounds(results, manager, name) for name in MEMORY_PHASES if rounds(results, manager, name)]
     complete_rounds = set.intersection(*(set(phases) for phases in rounds_of_phases)) if rounds_of_phases else set()
     return [
         sum(phases[number]["manager_cpu_seconds"] for phases in rounds_of_phases) for number in sorted(complete_rounds)
@@ -185,7 +189,7 @@ def _admission_goals(rows: list[JSON]) -> Iterator[Goal]:
             code = {"mutate": "P8", "validate": "P9"}[webhook]
             title = f"{code} {webhook}, {workers} process{'es' if workers > 1 else ''}"
             limit = ADMISSION_PER_SECOND[webhook, workers]
-            yield Goal(f"{title}: reviews", row["per_s"], limit, "/s", at_least=True)
+            yield Goal(f"{title}: reviews", row["per_s"], limit, "/s", is_minimum=True)
             yield Goal(f"{title}: p99", row["p99_ms"], ADMISSION_P99_MS, " ms")
 
 

@@ -19,14 +19,14 @@ MAX_NAMES = 5
 
 
 @contextlib.contextmanager
-def ordered_restart(scene: Scene, *, old: int, jobs: int, pods: int) -> Iterator[None]:
-    """A block at whose end `BenchmarkError` is raised if a Job was created before its pods of attempt `old` had ended.
+def ordered_restart(scene: Scene, *, old_attempt: int, jobs: int, pods: int) -> Iterator[None]:
+    """Raise `BenchmarkError` after the block if a Job was created before its pods of the old attempt had ended.
 
     The block has to last until all Jobs of the next attempt exist.
     """
     with (
-        scene.watch(scene.path("pods"), labelSelector=attempt(old), fieldSelector=NOT_ENDED) as pod_events,
-        scene.watch(scene.path("jobs", BATCH), labelSelector=attempt(old + 1)) as job_events,
+        scene.watch(scene.path("pods"), labelSelector=attempt(old_attempt), fieldSelector=NOT_ENDED) as pod_events,
+        scene.watch(scene.path("jobs", BATCH), labelSelector=attempt(old_attempt + 1)) as job_events,
         ThreadPoolExecutor(2) as pool,
     ):
         pod_ends = pool.submit(lambda: list(first_events(pod_events, has_ended, pods)))
@@ -40,10 +40,10 @@ def ordered_restart(scene: Scene, *, old: int, jobs: int, pods: int) -> Iterator
             event.metadata["name"]: int(event.metadata["resourceVersion"]) for event in created.result()
         }
     if early_jobs := too_early(creation_versions, pod_end_versions):
-        further = f" and {len(early_jobs) - MAX_NAMES} more" if len(early_jobs) > MAX_NAMES else ""
+        more_jobs = f" and {len(early_jobs) - MAX_NAMES} more" if len(early_jobs) > MAX_NAMES else ""
         raise BenchmarkError(
-            f"{len(early_jobs)} Jobs were created while pods of attempt {old} could run:"
-            f" {', '.join(early_jobs[:MAX_NAMES])}{further}"
+            f"{len(early_jobs)} Jobs were created while pods of attempt {old_attempt} could run:"
+            f" {', '.join(early_jobs[:MAX_NAMES])}{more_jobs}"
         )
 
 
@@ -52,6 +52,6 @@ def has_ended(event: Event) -> bool:
     return event.type == "DELETED" or convert(event.metadata, PodMeta).only_finalized
 
 
-def too_early(created: Mapping[str, int], gone: Mapping[str, int]) -> list[str]:
+def too_early(creation_versions: Mapping[str, int], pod_end_versions: Mapping[str, int]) -> list[str]:
     """Jobs that were created, by resource version, before the last of their old pods had ended."""
-    return sorted(job for job, version in created.items() if version < gone.get(job, 0))
+    return sorted(job for job, version in creation_versions.items() if version < pod_end_versions.get(job, 0))

@@ -59,7 +59,7 @@ def run(port: int, authorities: Path, reviews: Sequence[Review], load: Load) -> 
     allow the object, and `errors` those other than HTTP 200. `lost` counts connections that ended early. Times are in
     milliseconds. `generator_us` is the generator's own processor time for one request.
     """
-    order = {
+    task = {
         "port": port,
         "authorities": str(authorities),
         "reviews": [(path, base64.b64encode(body).decode()) for path, body in reviews],
@@ -67,7 +67,7 @@ def run(port: int, authorities: Path, reviews: Sequence[Review], load: Load) -> 
     }
     process = subprocess.run(
         [sys.executable, "-m", "dev.bench.load_generator"],
-        input=json.dumps(order),
+        input=json.dumps(task),
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -83,66 +83,66 @@ def run(port: int, authorities: Path, reviews: Sequence[Review], load: Load) -> 
 
 
 class _Run:
-    """Hands out requests to connections, and counts the answers to requests from `begin` to `end`."""
+    """Hands out requests to connections, and counts the answers to requests from `count_start` to `count_end`."""
 
     def __init__(self, requests: Sequence[bytes], load: Load) -> None:
         self.load = load
-        self.begin = time.perf_counter() + load.warm_up
-        self.end = self.begin + load.seconds
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.count_start = time.perf_counter() + load.warm_up
+        self.count_end = self.count_start + load.seconds
+        self.all_closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.milliseconds: list[float] = []
         self.answered = self.refused = self.errors = self.lost = 0
         self._requests = cycle(requests)
-        self._free: list[_Connection] = []
-        self._due: deque[float] = deque()
-        self._open = load.connections
+        self._free_connections: list[_Connection] = []
+        self._due_times: deque[float] = deque()
+        self._open_count = load.connections
 
     def serve(self, connection: _Connection) -> None:
         """Send the next request of a free connection, keep the connection for later, or close it at the end."""
         now = time.perf_counter()
-        if now > self.end:
+        if now > self.count_end:
             self.close(connection)
         elif not self.load.rate:
             connection.send(next(self._requests), now)
-        elif self._due:
-            connection.send(next(self._requests), self._due.popleft())
+        elif self._due_times:
+            connection.send(next(self._requests), self._due_times.popleft())
         else:
-            self._free.append(connection)
+            self._free_connections.append(connection)
 
     async def keep_rate(self) -> None:
         """Send requests at the rate. A request without a free connection waits, and its latency includes the wait."""
         start, number = time.perf_counter(), 0
-        while (now := time.perf_counter()) < self.end:
+        while (now := time.perf_counter()) < self.count_end:
             number += 1
             await asyncio.sleep(max(0.0, start + number / self.load.rate - now))
-            if self._free:
-                self._free.pop().send(next(self._requests), time.perf_counter())
+            if self._free_connections:
+                self._free_connections.pop().send(next(self._requests), time.perf_counter())
             else:
-                self._due.append(time.perf_counter())
-        for connection in self._free:
+                self._due_times.append(time.perf_counter())
+        for connection in self._free_connections:
             self.close(connection)
 
-    def record(self, sent: float, *, ok: bool, allowed: bool) -> None:
+    def record(self, due_time: float, *, ok: bool, allowed: bool) -> None:
         self.answered += 1
         now = time.perf_counter()
-        if self.begin <= sent and now <= self.end:
-            self.milliseconds.append((now - sent) * 1e3)
+        if self.count_start <= due_time and now <= self.count_end:
+            self.milliseconds.append((now - due_time) * 1e3)
             self.errors += not ok
             self.refused += not allowed
 
     def lose(self) -> None:
         """Count a connection that has ended early."""
         self.lost += 1
-        self._drop()
+        self._count_closed()
 
     def close(self, connection: _Connection) -> None:
         connection.close()
-        self._drop()
+        self._count_closed()
 
-    def _drop(self) -> None:
-        self._open -= 1
-        if not self._open and not self.over.done():
-            self.over.set_result(None)
+    def _count_closed(self) -> None:
+        self._open_count -= 1
+        if not self._open_count and not self.all_closed.done():
+            self.all_closed.set_result(None)
 
     def report(self) -> JSON:
         times = sorted(self.milliseconds)
@@ -164,9 +164,9 @@ class _Connection(asyncio.Protocol):
     def __init__(self, run: _Run) -> None:
         self._run = run
         self._received = b""
-        self._length = 0
-        self._sent = 0.0
-        self._closed = False
+        self._answer_bytes = 0
+        self._due_time = 0.0
+        self._is_closed = False
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # asyncio passes one that can write
@@ -174,24 +174,24 @@ class _Connection(asyncio.Protocol):
         self._run.serve(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (asyncio's signature)
-        if not self._closed:
+        if not self._is_closed:
             self._run.lose()
 
     def data_received(self, data: bytes) -> None:
         self._received = self._received + data if self._received else data
-        if not self._length:
-            self._length = _answer_length(self._received)
-        if self._length and len(self._received) >= self._length:
+        if not self._answer_bytes:
+            self._answer_bytes = _answer_length(self._received)
+        if self._answer_bytes and len(self._received) >= self._answer_bytes:
             ok = self._received.startswith(b"HTTP/1.1 200 ")
-            self._run.record(self._sent, ok=ok, allowed=ok and b'"allowed":true' in self._received)
+            self._run.record(self._due_time, ok=ok, allowed=ok and b'"allowed":true' in self._received)
             self._run.serve(self)
 
-    def send(self, request: bytes, due: float) -> None:
-        self._received, self._length, self._sent = b"", 0, due
+    def send(self, request: bytes, due_time: float) -> None:
+        self._received, self._answer_bytes, self._due_time = b"", 0, due_time
         self._transport.write(request)
 
     def close(self) -> None:
-        self._closed = True
+        self._is_closed = True
         self._transport.close()
 
 
@@ -218,16 +218,16 @@ def _request(path: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
-async def _generate(order: JSON) -> JSON:
-    loop, load = asyncio.get_running_loop(), Load(**order["load"])
-    context = ssl.create_default_context(cafile=order["authorities"])
-    requests = [_request(path, base64.b64decode(body)) for path, body in order["reviews"]]
+async def _generate(task: JSON) -> JSON:
+    loop, load = asyncio.get_running_loop(), Load(**task["load"])
+    context = ssl.create_default_context(cafile=task["authorities"])
+    requests = [_request(path, base64.b64decode(body)) for path, body in task["reviews"]]
     gc.freeze()
     cpu_before = time.process_time()
     run = _Run(requests, load)
     for _ in range(load.connections):
         # The socket is made here, since uvloop does not set TCP_NODELAY on its own sockets.
-        address = "127.0.0.1", order["port"]
+        address = "127.0.0.1", task["port"]
         connection_socket = await asyncio.to_thread(socket.create_connection, address, LAST_ANSWERS_TIMEOUT)
         connection_socket.setblocking(False)
         connection_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -237,7 +237,7 @@ async def _generate(order: JSON) -> JSON:
     async with asyncio.timeout_at(loop.time() + load.warm_up + load.seconds + LAST_ANSWERS_TIMEOUT):
         if load.rate:
             await run.keep_rate()
-        await run.over
+        await run.all_closed
     return run.report() | {"generator_us": (time.process_time() - cpu_before) * 1e6 / max(run.answered, 1)}
 
 

@@ -32,25 +32,28 @@ class Entry:
     floor: bool = False
 
 
-USUAL = (
+DEFAULT_MANAGERS = (
     Entry("jobset", local.MANAGER_COMMAND),
     Entry("floor-background", (sys.executable, "-m", "dev.bench.floor"), floor=True),
 )
-KNOWN = {entry.name: entry for entry in USUAL}
+MANAGERS_BY_NAME = {entry.name: entry for entry in DEFAULT_MANAGERS}
 WITHOUT_ELECTION = {"leaderElection": {"leaderElect": False}, "internalCertManagement": {"enable": False}}
 """Sections of the configuration of a single manager whose certificate is in a folder."""
 
 
-def entry(text: str) -> Entry:
-    """The manager for a value of `--manager`: a name in `KNOWN`, `NAME=COMMAND`, or a command, named by its program."""
-    if text in KNOWN:
-        return KNOWN[text]
+def parse_entry(text: str) -> Entry:
+    """The manager for a value of `--manager`: a name in `MANAGERS_BY_NAME`, `NAME=COMMAND`, or a command.
+
+    A command without a name has the name of its program.
+    """
+    if text in MANAGERS_BY_NAME:
+        return MANAGERS_BY_NAME[text]
     name, equals, command = text.partition("=")
     if not equals or not name.replace("-", "").replace(".", "").replace("_", "").isalnum():
         name, command = "", text
     words = shlex.split(command)
     if not words:
-        raise argparse.ArgumentTypeError(f"{text!r} names no command; known by name are {', '.join(KNOWN)}")
+        raise argparse.ArgumentTypeError(f"{text!r} names no command; known by name are {', '.join(MANAGERS_BY_NAME)}")
     return Entry(name or Path(words[0]).name, tuple(words))
 
 

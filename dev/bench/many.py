@@ -27,7 +27,7 @@ from manifests import NAMESPACE
 SETS, JOBS, FAILURES = 1000, 5, 100
 REST_SECONDS = 30
 FAILURES_PER_SECOND = 1
-IDLE, IDLE_SECONDS = 0.05, 3
+IDLE_SHARE, IDLE_SECONDS = 0.05, 3
 """A manager that uses less than this share of a core for this many seconds is at rest."""
 
 WAIT_SECONDS = 300
@@ -78,7 +78,7 @@ def start_another(play: Play) -> JSON:
 
 def _start_manager(play: Play) -> Scene:
     """Start another manager. Returns the scene with this manager, once it is ready."""
-    play.managers.append(play.over.enter_context(play.start_manager(f"manager-{len(play.managers)}")))
+    play.managers.append(play.exit_stack.enter_context(play.start_manager(f"manager-{len(play.managers)}")))
     return dataclasses.replace(play.scene, pid=play.managers[-1].process.pid)
 
 
@@ -89,7 +89,7 @@ def _wait_until_idle(scene: Scene) -> float:
     while time.monotonic() < idle_since + IDLE_SECONDS:
         time.sleep(0.2)
         now = cpu_seconds(scene.pid)
-        if now - cpu_before > IDLE * (time.monotonic() - idle_since):
+        if now - cpu_before > IDLE_SHARE * (time.monotonic() - idle_since):
             idle_since, cpu_before = time.monotonic(), now
         if idle_since > start + WAIT_SECONDS:
             raise BenchmarkError(f"the manager has not come to rest in {WAIT_SECONDS} s")

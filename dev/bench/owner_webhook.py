@@ -20,7 +20,7 @@ from kube.model.meta import JSON
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 NAME = "bench-owner.example.com"
-SECONDS = 5
+REVIEW_SECONDS = 5
 """Time limit of a review."""
 CALLED_SECONDS = 30
 """Time limit until the API server calls a new webhook, which it notices by a watch."""
@@ -81,7 +81,7 @@ def _configuration(namespace: str, port: int, authority: pki.Pair) -> JSON:
         "name": NAME,
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
-        "timeoutSeconds": SECONDS,
+        "timeoutSeconds": REVIEW_SECONDS,
         "clientConfig": {"url": f"https://127.0.0.1:{port}/", "caBundle": bundle},
         "rules": [{"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
@@ -96,10 +96,10 @@ def _handler_class(scene: Scene) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             request = review["request"]
-            missing = _missing_owner(scene, request["object"]["metadata"])
-            answer: JSON = {"uid": request["uid"], "allowed": not missing}
-            if missing:
-                answer["status"] = {"code": 404, "reason": "NotFound", "message": not_found(missing)}
+            missing_owner = _missing_owner(scene, request["object"]["metadata"])
+            answer: JSON = {"uid": request["uid"], "allowed": not missing_owner}
+            if missing_owner:
+                answer["status"] = {"code": 404, "reason": "NotFound", "message": not_found(missing_owner)}
             body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": answer}).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")

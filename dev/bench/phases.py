@@ -35,23 +35,23 @@ def count_requests(scene: Scene) -> Iterator[JSON]:
 
 @contextlib.contextmanager
 def measure_pods(
-    scene: Scene, pods: int, *, selector: str, until: str = "ADDED", reported: Callable[[], bool]
+    scene: Scene, pods: int, *, selector: str, event_type: str = "ADDED", reported: Callable[[], bool]
 ) -> Iterator[JSON]:
     """A block with the figures of `count_requests`, and the seconds until half of the pods run and until all pods run.
 
-    `selector` selects pods by labels. With `until` DELETED, the seconds last until the pods do not run any more.
+    `selector` selects pods by labels. With `event_type` DELETED, the seconds last until the pods do not run any more.
     `reported` returns whether the status of the JobSets agrees with the pods; requests are counted until then.
     """
     with count_requests(scene) as phase, watch_running_pods(scene, selector) as events:
         start = time.monotonic()
         yield phase
-        phase.update(pod_figures([moment for moment, _ in pods_at(events, until, pods)], start))
+        phase.update(pod_figures([moment for moment, _ in pods_at(events, event_type, pods)], start))
         phase["reported_seconds"] = wait_for_status(reported) - start
 
 
-def pod_figures(moments: Sequence[float], start: float) -> JSON:
-    """Seconds from `start` until half of the pods, and until all pods, reached a state. `moments`: one for each pod."""
-    seconds_after_start = sorted(moment - start for moment in moments)
+def pod_figures(times: Sequence[float], start: float) -> JSON:
+    """Seconds from `start` until half of the pods, and until all pods, reached a state. `times`: one for each pod."""
+    seconds_after_start = sorted(moment - start for moment in times)
     count, seconds = len(seconds_after_start), seconds_after_start[-1]
     return {
         "pods": count,
@@ -66,9 +66,9 @@ def watch_running_pods(scene: Scene, selector: str = "") -> contextlib.AbstractC
     return scene.watch(scene.path("pods"), fieldSelector="status.phase=Running", labelSelector=selector)
 
 
-def pods_at(events: Iterator[Event], until: str, pods: int) -> Iterator[tuple[float, JSON]]:
-    """Yield the time and metadata of the first event of type `until` of each of `pods` pods, in the order of times."""
-    for event in first_events(events, lambda event: event.type == until, pods):
+def pods_at(events: Iterator[Event], event_type: str, pods: int) -> Iterator[tuple[float, JSON]]:
+    """Yield the time and metadata of the first event of this type of each of `pods` pods, in the order of times."""
+    for event in first_events(events, lambda event: event.type == event_type, pods):
         yield event.moment, event.metadata
 
 

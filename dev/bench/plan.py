@@ -35,13 +35,13 @@ NOW = "2026-01-01T00:00:00Z"
 GATES = FeatureGates()
 ALL_SERVED = Served(groups=True, composites=True, topology=True)
 SIZES = (100, 1000, 2500, 5000, 10_000, 20_000)
-LARGEST = 100_000
+LARGEST_JOBSET = 100_000
 """Jobs of the largest JobSet that admission allows by default. Measured for Jobs that exist and have no groups."""
 
-GOAL = 0.050
+GOAL_SECONDS = 0.050
 """Processor seconds for a plan of 10,000 Jobs."""
 
-HUGE = 10_000_000
+HUGE_JOBSET = 10_000_000
 """Jobs of a JobSet that no cluster can run. Such a JobSet can be stored, so the goal also applies to its plan."""
 
 
@@ -62,13 +62,13 @@ def jobset(count: int, status: JobSetStatus = JobSetStatus()) -> JobSet:  # noqa
 def jobs(js: JobSet, **status: object) -> tuple[Job, ...]:
     """All Jobs of the JobSet, each with the status `status`, decoded as the watch decodes them."""
     layout = layout_of(js)
-    out = []
+    decoded_jobs = []
     for job_range in layout.ranges:
         for position in job_range.positions(js.metadata.name):
             body = build_job(js, layout, job_range, position)
             body["metadata"]["uid"] = position.name
-            out.append(msgspec.json.decode(msgspec.json.encode({**body, "status": status}), type=Job))
-    return tuple(out)
+            decoded_jobs.append(msgspec.json.decode(msgspec.json.encode({**body, "status": status}), type=Job))
+    return tuple(decoded_jobs)
 
 
 def state_of(js: JobSet, child_jobs: tuple[Job, ...]) -> Observed:
@@ -103,14 +103,14 @@ def half_completed(count: int) -> Observed:
     completed = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
     running = jobs(js, active=1, ready=1)
     child_jobs = tuple(
-        msgspec.convert({**_raw(job), "status": completed}, Job) if n % 2 else job for n, job in enumerate(running)
+        msgspec.convert({**_job_json(job), "status": completed}, Job) if n % 2 else job for n, job in enumerate(running)
     )
     return state_of(with_status(js, child_jobs), child_jobs)
 
 
-def _raw(job: Job) -> JSON:
-    raw: JSON = msgspec.to_builtins(job)
-    return raw
+def _job_json(job: Job) -> JSON:
+    job_body: JSON = msgspec.to_builtins(job)
+    return job_body
 
 
 def gang_of(count: int) -> JobSet:
@@ -145,11 +145,11 @@ def groups_at_rest(count: int) -> Observed:
     )
     child_jobs = []
     for job in jobs(js, active=1, ready=1, startTime=NOW):
-        raw, group = _raw(job), trees.of_job(job.metadata.name)
-        raw["spec"]["template"].setdefault("spec", {})["schedulingGroup"] = {
+        job_body, group = _job_json(job), trees.of_job(job.metadata.name)
+        job_body["spec"]["template"].setdefault("spec", {})["schedulingGroup"] = {
             "podGroupName": group.name if group else ""
         }
-        child_jobs.append(msgspec.convert(raw, Job))
+        child_jobs.append(msgspec.convert(job_body, Job))
     state = replace(state_of(js, tuple(child_jobs)), groups=groups)
     status = plan(state, GATES).status
     return state if status is None else replace(state, jobset=msgspec.structs.replace(js, status=status))
@@ -164,22 +164,22 @@ def suspended_set(count: int) -> Observed:
     return state_of(msgspec.structs.replace(js, spec=msgspec.structs.replace(js.spec, suspend=True)), ())
 
 
-def best_time(history: Iterable[Observed], rounds: int, sorted_jobs: SortedJobs | None = None) -> float:
+def best_time(states: Iterable[Observed], rounds: int, sorted_jobs: SortedJobs | None = None) -> float:
     """Processor seconds of the fastest of `rounds` plans, one for each state, as on an otherwise idle machine.
 
     With `sorted_jobs`, each plan uses the sorted Jobs that the plan before has stored. An additional first plan, which
     finds nothing stored, does not count.
     """
     times = []
-    uncounted = 0 if sorted_jobs is None else 1
-    for state in islice(history, rounds + uncounted):
+    uncounted_rounds = 0 if sorted_jobs is None else 1
+    for state in islice(states, rounds + uncounted_rounds):
         gc.collect()
         gc.disable()
         started = time.process_time()
         plan(state, GATES, sorted_jobs=sorted_jobs)
         times.append(time.process_time() - started)
         gc.enable()
-    return min(times[uncounted:])
+    return min(times[uncounted_rounds:])
 
 
 def one_changes(count: int) -> Iterator[Observed]:
@@ -199,11 +199,11 @@ def forty_are_created(count: int) -> Iterator[Observed]:
         yield replace(state, jobs=state.jobs[:existing])
 
 
-def repeat(make: Callable[[int], Observed]) -> Callable[[int], Iterator[Observed]]:
+def repeat(make_state: Callable[[int], Observed]) -> Callable[[int], Iterator[Observed]]:
     """A function that yields the same state forever, as a new object each time, so that no plan has cached results."""
 
     def states(count: int) -> Iterator[Observed]:
-        state = make(count)
+        state = make_state(count)
         while True:
             yield replace(state)
 
@@ -226,16 +226,16 @@ class Scenario:
 
 WITH_GROUPS = tuple(count for count in SIZES if count <= MAX_JOBS)
 SCENARIOS = (
-    Scenario("all ready", repeat(idle_set), (*SIZES, LARGEST)),
+    Scenario("all ready", repeat(idle_set), (*SIZES, LARGEST_JOBSET)),
     Scenario("all to be created", repeat(to_be_created)),
     Scenario("all to be deleted", repeat(to_be_deleted)),
-    Scenario("half completed", repeat(half_completed), (*SIZES, LARGEST)),
+    Scenario("half completed", repeat(half_completed), (*SIZES, LARGEST_JOBSET)),
     Scenario("groups, all to be created", repeat(groups_to_be_created), WITH_GROUPS),
     Scenario("groups, all ready", repeat(groups_at_rest), WITH_GROUPS),
-    Scenario("one Job has changed", one_changes, (*SIZES, LARGEST), keeps_sorted_jobs=True),
-    Scenario("forty Jobs have been created", forty_are_created, (*SIZES, LARGEST), keeps_sorted_jobs=True),
-    Scenario("all to be created", repeat(to_be_created), (HUGE,)),
-    Scenario("all to be created, suspended", repeat(suspended_set), (HUGE,)),
+    Scenario("one Job has changed", one_changes, (*SIZES, LARGEST_JOBSET), keeps_sorted_jobs=True),
+    Scenario("forty Jobs have been created", forty_are_created, (*SIZES, LARGEST_JOBSET), keeps_sorted_jobs=True),
+    Scenario("all to be created", repeat(to_be_created), (HUGE_JOBSET,)),
+    Scenario("all to be created, suspended", repeat(suspended_set), (HUGE_JOBSET,)),
 )
 
 
@@ -263,7 +263,7 @@ def main() -> None:
 
 
 def show(rows: list[JSON]) -> None:
-    sizes = (*SIZES, LARGEST, HUGE)
+    sizes = (*SIZES, LARGEST_JOBSET, HUGE_JOBSET)
     lines = []
     for row in rows:
         seconds_by_title = {f"{count:,} Jobs": row["seconds"].get(str(count)) for count in sizes}
@@ -273,9 +273,13 @@ def show(rows: list[JSON]) -> None:
         slope = "" if row["slope"] is None else f"{row['slope']:.2f}"
         lines.append({"scenario": row["scenario"], **cells, "slope": slope})
     print_table(lines, "P11: milliseconds for one plan")
-    slow_scenarios = [row["scenario"] for row in rows if row["seconds"][str(10_000 if row["slope"] else HUGE)] > GOAL]
+    slow_scenarios = [
+        row["scenario"] for row in rows if row["seconds"][str(10_000 if row["slope"] else HUGE_JOBSET)] > GOAL_SECONDS
+    ]
     verdict = f"above it: {', '.join(slow_scenarios)}" if slow_scenarios else "all within it"
-    print_text(f"Goal for 10,000 and for {HUGE:,} Jobs: {GOAL * 1e3:.0f} ms; {verdict}. A slope of 1 is linear.")
+    print_text(
+        f"Goal for 10,000 and for {HUGE_JOBSET:,} Jobs: {GOAL_SECONDS * 1e3:.0f} ms; {verdict}. A slope of 1 is linear."
+    )
 
 
 if __name__ == "__main__":

@@ -11,7 +11,16 @@ from dev import local
 from dev.bench.history import ordered_restart
 from dev.bench.phases import measure_pods
 from dev.bench.scene import CLEAR_SECONDS, BenchmarkError, Scene, wait
-from dev.bench.sets import GROUP, attempt, check_exclusive, fail_one, fail_real_pod, is_reported, jobs_of, running_pods
+from dev.bench.sets import (
+    GROUP,
+    attempt,
+    check_exclusive,
+    fail_one,
+    fail_real_pod,
+    is_reported,
+    job_and_pod_counts,
+    running_pods,
+)
 from dev.cluster.rest import MERGE
 from kube.model.meta import JSON
 
@@ -25,18 +34,18 @@ def _start_none(name: str) -> AbstractContextManager[local.Manager]:
 
 @dataclass(slots=True)
 class Play:
-    """A scenario in a namespace of its own. `scale` is the part of its sizes, `side` a phase beside another phase."""
+    """A scenario in a namespace of its own. `scale`: the share of the full sizes. `beside_phase`: see `wait_beside`."""
 
     scene: Scene
     scale: float = 1.0
     manifest: JSON = field(default_factory=dict)
     pods: list[JSON] = field(default_factory=list)
     restarts: int = 0
-    side: JSON = field(default_factory=dict)
+    beside_phase: JSON = field(default_factory=dict)
     managers: list[local.Manager] = field(default_factory=list)
     """The managers that have been started, the latest last."""
     start_manager: StartManager = _start_none
-    over: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    exit_stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     """Contexts that end with the scenario."""
 
     def scale_count(self, count: int) -> int:
@@ -46,14 +55,14 @@ class Play:
     @property
     def jobs(self) -> int:
         """Number of Jobs of the JobSet."""
-        return jobs_of(self.manifest)[0]
+        return job_and_pod_counts(self.manifest)[0]
 
     def create(self, manifest: JSON) -> JSON:
         """The phase in which the JobSet is created, until all its pods run. An earlier JobSet is deleted first."""
         if self.manifest:
             self._delete()
         self.manifest, self.restarts = manifest, 0
-        pods = jobs_of(manifest)[1]
+        pods = job_and_pod_counts(manifest)[1]
         reported = partial(is_reported, self.scene, ready=self.jobs)
         with measure_pods(self.scene, pods, selector=attempt(0), reported=reported) as phase:
             self.scene.request("POST", self.scene.path("jobsets", GROUP), manifest)
@@ -68,7 +77,7 @@ class Play:
         self.restarts = attempt_before + 1
         reported = partial(is_reported, self.scene, restarts=self.restarts, ready=self.jobs)
         with (
-            ordered_restart(self.scene, old=attempt_before, jobs=self.jobs, pods=pods),
+            ordered_restart(self.scene, old_attempt=attempt_before, jobs=self.jobs, pods=pods),
             measure_pods(self.scene, pods, selector=attempt(self.restarts), reported=reported) as phase,
         ):
             fail = fail_real_pod if self.scene.cluster.plan.spec.real_nodes else fail_one
@@ -87,12 +96,12 @@ class Play:
             self._set_suspend(value=False)
         return self._check_phase(phase, len(self.pods))
 
-    def _measure_suspend(self, until: str, **counters: int) -> AbstractContextManager[JSON]:
+    def _measure_suspend(self, event_type: str, **counters: int) -> AbstractContextManager[JSON]:
         return measure_pods(
             self.scene,
             len(self.pods),
             selector=attempt(self.restarts),
-            until=until,
+            event_type=event_type,
             reported=partial(is_reported, self.scene, restarts=self.restarts, **counters),
         )
 

@@ -47,12 +47,18 @@ class Bench:
 def turns(bench: Bench) -> Iterator[JSON]:
     """Yield a record for each round, manager and cluster, as soon as it is complete."""
     scenarios_wanted = [scenario for scenario in SCENARIOS if bench.wanted & set(scenario.codes)]
-    together = [scenario for scenario in scenarios_wanted if not scenario.apart]
-    clusters = ([together] if together else []) + [[scenario] for scenario in scenarios_wanted if scenario.apart]
+    together = [scenario for scenario in scenarios_wanted if not scenario.has_own_cluster]
+    clusters = ([together] if together else []) + [
+        [scenario] for scenario in scenarios_wanted if scenario.has_own_cluster
+    ]
     for number in range(1, bench.rounds + 1):
         for entry in bench.entries:
             for scenarios in clusters:
-                turn_scenarios = [s for s in scenarios if (s.floors or not entry.floor) and (number == 1 or not s.once)]
+                turn_scenarios = [
+                    s
+                    for s in scenarios
+                    if (s.includes_floors or not entry.floor) and (number == 1 or not s.is_played_once)
+                ]
                 if turn_scenarios:
                     bench.say(f"round {number} of {bench.rounds}: {entry.name}")
                     yield {"round": number, "manager": entry.name, **_measure_turn(bench, entry, turn_scenarios)}

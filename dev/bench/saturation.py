@@ -19,15 +19,15 @@ CONNECTIONS = (1, 16, 64)
 SIZES = {"2 KB": (1, 0), "20 KB": (8, 21)}
 """Numbers of ReplicatedJobs, and of environment variables of each, that make a review of about this size."""
 
-SECONDS = 5.0
-DIFFERENT = 64
+LOAD_SECONDS = 5.0
+REVIEW_COUNT = 64
 """Number of JobSets that are sent in turn."""
 
 
 def measure(
     port: int,
     ca_file: Path,
-    seconds: float = SECONDS,
+    seconds: float = LOAD_SECONDS,
     connections: Sequence[int] = CONNECTIONS,
     sizes: Sequence[str] = tuple(SIZES),
     *,
@@ -63,7 +63,7 @@ def _row(port: int, ca_file: Path, path: str, size: str, load: Load, pid: int | 
 
 def reviews(path: str, rjobs: int, env: int) -> Iterator[Review]:
     """Yield reviews as the API server sends them. A validating webhook gets JobSets with defaults."""
-    for i in range(DIFFERENT):
+    for i in range(REVIEW_COUNT):
         js = samples.jobset(rjobs, env)
         js["metadata"]["name"] += f"-{i:02}"
         complete = samples.with_defaults(js) if path == VALIDATE_PATH else js

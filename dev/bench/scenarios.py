@@ -13,7 +13,7 @@ from dev.bench import many
 from dev.bench.owner_webhook import looking_for_owners
 from dev.bench.phases import count_requests, measure_pods, pods_at, wait_for_status, watch_running_pods
 from dev.bench.play import Play
-from dev.bench.scene import AT_ONCE, Scene
+from dev.bench.scene import CONNECTIONS, Scene
 from dev.bench.sets import (
     GROUP,
     HALF_A_NODE,
@@ -40,18 +40,20 @@ LARGE_SET = f"{keys.JOBSET_NAME}=large"
 class Scenario:
     """Phases that build on each other, by name, which begins with the code of a scenario. The first is always played.
 
-    `floors`: floors play it, too. `once`: it is played only in the first round. `apart`: it has its own cluster, with
-    `real_nodes` instead of fake nodes, and a manager with these `sections` in its configuration. `around` is a context
-    that is entered for all phases.
+    - `includes_floors`: whether floors play it, too.
+    - `is_played_once`: whether it is played only in the first round.
+    - `has_own_cluster`: whether it has its own cluster, with `real_nodes` instead of fake nodes if there are any, and a
+      manager with these `sections` in its configuration.
+    - `context`: a context that is entered for all phases.
     """
 
     phases: Mapping[str, Act]
-    floors: bool = True
-    once: bool = False
-    apart: bool = False
+    includes_floors: bool = True
+    is_played_once: bool = False
+    has_own_cluster: bool = False
     sections: Mapping[str, JSON] = field(default_factory=dict)
     real_nodes: int = 0
-    around: Callable[[Scene], AbstractContextManager[None]] = lambda _: nullcontext()
+    context: Callable[[Scene], AbstractContextManager[None]] = lambda _: nullcontext()
 
     @property
     def codes(self) -> list[str]:
@@ -59,7 +61,7 @@ class Scenario:
 
     def play(self, play: Play, wanted: frozenset[str]) -> Iterator[tuple[str, JSON]]:
         """Play the phases. Yields the name and figures of each phase."""
-        with self.around(play.scene), play.over:
+        with self.context(play.scene), play.exit_stack:
             for number, (name, act) in enumerate(self.phases.items()):
                 if not number or name.partition(" ")[0] in wanted:
                     yield name, act(play)
@@ -115,7 +117,7 @@ def wait_beside(play: Play) -> JSON:
         large_phase["pods_per_second"] = large / large_phase["seconds"]
         large_phase["reported_seconds"] = wait_for_status(lambda: is_reported(scene, ready=large + 2 * small)) - start
     running_pods(scene, large + 2 * small)
-    play.side = large_phase
+    play.beside_phase = large_phase
     return phase
 
 
@@ -186,27 +188,29 @@ def _admit(scene: Scene, name: str) -> None:
 
 
 def _run_in_parallel(act: Callable[[str], object], names: list[str]) -> None:
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
         list(pool.map(act, names))
 
 
 def scenario_apart(phases: Mapping[str, Act], sections: Mapping[str, JSON] | None = None) -> Scenario:
     """A scenario for managers, once, on a cluster of its own, with these sections in the manager's configuration."""
-    return Scenario(phases, floors=False, once=True, apart=True, sections=sections or {})
+    return Scenario(phases, includes_floors=False, is_played_once=True, has_own_cluster=True, sections=sections or {})
 
 
 SCENARIOS = (
     Scenario({"P1": create(300), "P2": Play.restart, "P5 suspend": Play.suspend, "P5 resume": Play.resume}),
-    Scenario({"P3 plain create": create(40, 10, HALF_A_NODE), "P3 plain restart": Play.restart}, floors=False),
-    Scenario({"P3 create": create(40, 10, HALF_A_NODE, exclusive=True), "P3 restart": Play.restart}, floors=False),
+    Scenario({"P3 plain create": create(40, 10, HALF_A_NODE), "P3 plain restart": Play.restart}, includes_floors=False),
+    Scenario(
+        {"P3 create": create(40, 10, HALF_A_NODE, exclusive=True), "P3 restart": Play.restart}, includes_floors=False
+    ),
     Scenario({"P4": create_many(150, 2)}),
     Scenario(
         {"P13 create": queue, "P13 admit": admit, "P13 finish": finish},
-        floors=False,
-        once=True,
-        around=looking_for_owners,
+        includes_floors=False,
+        is_played_once=True,
+        context=looking_for_owners,
     ),
-    scenario_apart({"P6 alone": wait_alone, "P6 beside": wait_beside, "P6 large": lambda play: play.side}),
+    scenario_apart({"P6 alone": wait_alone, "P6 beside": wait_beside, "P6 large": lambda play: play.beside_phase}),
     scenario_apart(
         {
             "P19 create": create_many(many.SETS, many.JOBS),
@@ -220,7 +224,7 @@ SCENARIOS = (
     ),
     Scenario(
         {"P23 create": create_real, "P23 restart": Play.restart},
-        apart=True,
+        has_own_cluster=True,
         real_nodes=2,
     ),
 )

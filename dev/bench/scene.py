@@ -22,7 +22,7 @@ STALL_SECONDS = 90
 CLEAR_SECONDS = 300
 """Time limit for the deletion of a namespace with its objects."""
 
-AT_ONCE = 16
+CONNECTIONS = 16
 """Number of connections on which many objects are created."""
 
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -54,10 +54,10 @@ class Scene:
         """Path of a collection in the namespace."""
         return f"{group}/namespaces/{self.namespace}/{plural}"
 
-    def request(self, method: str, path: str, body: JSON | None = None, content: str = "application/json") -> Any:
+    def request(self, method: str, path: str, body: JSON | None = None, content_type: str = "application/json") -> Any:
         """The answer of the API server. Raises `BenchmarkError` for a refusal."""
         with self.cluster.connect() as connection:
-            return _request(connection, method, path, body, content)
+            return _request(connection, method, path, body, content_type)
 
     def items(self, plural: str, group: str = "/api/v1", query: str = "") -> list[JSON]:
         """The objects of a collection in the namespace."""
@@ -72,11 +72,11 @@ class Scene:
         path = f"/api/v1/namespaces/{self.namespace}"
         self.request("DELETE", path)
 
-        def gone() -> bool:
+        def is_gone() -> bool:
             with self.cluster.connect() as connection:
                 return connection.request("GET", path)[0] == 404
 
-        wait(gone, CLEAR_SECONDS, f"namespace {self.namespace} to go")
+        wait(is_gone, CLEAR_SECONDS, f"namespace {self.namespace} to go")
 
     def create_all(self, path: str, bodies: list[JSON]) -> list[float]:
         """Create objects over several connections at once. Returns the time of each request (monotonic seconds)."""
@@ -84,13 +84,13 @@ class Scene:
         def create_part(first: int) -> list[tuple[int, float]]:
             sent = []
             with self.cluster.connect() as connection:
-                for index in range(first, len(bodies), AT_ONCE):
+                for index in range(first, len(bodies), CONNECTIONS):
                     sent.append((index, time.monotonic()))
                     _request(connection, "POST", path, bodies[index], "application/json")
             return sent
 
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            moments = dict(pair for sent in pool.map(create_part, range(AT_ONCE)) for pair in sent)
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            moments = dict(pair for sent in pool.map(create_part, range(CONNECTIONS)) for pair in sent)
         return [moments[index] for index in range(len(bodies))]
 
     @contextlib.contextmanager
@@ -104,8 +104,8 @@ class Scene:
         connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=STALL_SECONDS, context=tls)
 
         def open_watch(version: int) -> http.client.HTTPResponse:
-            since = {"resourceVersion": str(version)} if version else {}
-            url = f"{path}?{urlencode({'watch': 'true', **query, **since})}"
+            version_query = {"resourceVersion": str(version)} if version else {}
+            url = f"{path}?{urlencode({'watch': 'true', **query, **version_query})}"
             connection.request("GET", url, headers={"Accept": METADATA_ONLY})
             return connection.getresponse()
 
@@ -113,8 +113,8 @@ class Scene:
             yield _events(open_watch(0), open_watch, path)
 
 
-def _request(connection: rest.Connection, method: str, path: str, body: JSON | None, content: str) -> Any:
-    status, answer = connection.request(method, path, body, content)
+def _request(connection: rest.Connection, method: str, path: str, body: JSON | None, content_type: str) -> Any:
+    status, answer = connection.request(method, path, body, content_type)
     if status >= 400:
         raise BenchmarkError(f"{method} {path} was answered with {status}: {rest.reason_of(answer)}")
     return answer

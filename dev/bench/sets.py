@@ -57,7 +57,7 @@ def real_jobset(jobs: int, pods: int) -> JSON:
     return manifest
 
 
-def jobs_of(manifest: JSON) -> tuple[int, int]:
+def job_and_pod_counts(manifest: JSON) -> tuple[int, int]:
     """The number of Jobs of a JobSet, and the number of its pods."""
     [group] = manifest["spec"]["replicatedJobs"]
     return group["replicas"], group["replicas"] * group["template"]["spec"]["parallelism"]
@@ -88,8 +88,8 @@ def is_reported(scene: Scene, *, restarts: int = 0, **counters: int) -> bool:
 
 def fail_one(scene: Scene, pods: list[JSON]) -> None:
     """Fail one pod, which is a follower if there is one, since the leader of a Job is a special case."""
-    chosen = max(pods, key=lambda pod: pod["metadata"]["labels"].get(keys.COMPLETION_INDEX, "0") != "0")
-    end_pod(scene, chosen["metadata"]["name"], code=1)
+    failed_pod = max(pods, key=lambda pod: pod["metadata"]["labels"].get(keys.COMPLETION_INDEX, "0") != "0")
+    end_pod(scene, failed_pod["metadata"]["name"], code=1)
 
 
 def fail_real_pod(scene: Scene, pods: list[JSON]) -> None:
@@ -107,16 +107,18 @@ def end_pod(scene: Scene, pod: str, *, code: int) -> None:
 def running_pods(scene: Scene, pods: int, *, restarts: int = 0) -> list[JSON]:
     """All pods. Raises `BenchmarkError` unless there are `pods` pods, all of one attempt, and all run."""
     all_pods = scene.items("pods")
-    kinds = Counter((pod["metadata"]["labels"][keys.RESTART_ATTEMPT], _state(pod)) for pod in all_pods)
-    if kinds != {(str(restarts), "Running"): pods}:
-        states = ", ".join(f"{count} {state} of attempt {number}" for (number, state), count in sorted(kinds.items()))
+    counts_by_state = Counter((pod["metadata"]["labels"][keys.RESTART_ATTEMPT], _pod_state(pod)) for pod in all_pods)
+    if counts_by_state != {(str(restarts), "Running"): pods}:
+        states = ", ".join(
+            f"{count} {state} of attempt {number}" for (number, state), count in sorted(counts_by_state.items())
+        )
         raise BenchmarkError(
             f"expected {pods} running pods of attempt {restarts} and no others, found: {states or 'none'}"
         )
     return all_pods
 
 
-def _state(pod: JSON) -> str:
+def _pod_state(pod: JSON) -> str:
     return "in deletion" if "deletionTimestamp" in pod["metadata"] else str(pod["status"].get("phase"))
 
 

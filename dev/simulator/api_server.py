@@ -1,4 +1,4 @@
-"""Carry out or refuse requests on objects, as an API server does.
+"""Carries out or refuses requests on objects, as an API server does.
 
 Methods for defaults, validation and storage are hooks that a larger simulation overrides.
 """
@@ -40,8 +40,8 @@ class RefusedError(Exception):
 
 def status(code: int, reason: str, message: str) -> JSON:
     """Return the metav1.Status of a refusal."""
-    shape = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-    return {**shape, "message": message, "reason": reason, "code": code}
+    type_meta = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    return {**type_meta, "message": message, "reason": reason, "code": code}
 
 
 class ApiServer:

@@ -1,4 +1,4 @@
-"""Answer HTTP requests to the API, without connections, and make the lines of watches."""
+"""Answers HTTP requests to the API, without connections, and makes the lines of watches."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ PATH = re.compile(
     r"(?:/namespaces/(?P<ns>[^/]+)(?=/))?/(?P<plural>[^/]+)(?:/(?P<name>[^/]+)(?:/(?P<sub>[^/]+))?)?$"
 )
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
-PATCHES: dict[str | None, Callable[[Any, Any], Any]] = {
+PATCH_FUNCTIONS: dict[str | None, Callable[[Any, Any], Any]] = {
     "application/merge-patch+json": merge,
     "application/strategic-merge-patch+json": merge_strategically,
 }
@@ -33,7 +33,7 @@ encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request; header names are in lower case."""
+    """One request. Header names are in lower case."""
 
     method: str
     path: str
@@ -98,16 +98,16 @@ class Watch:
         return b'{"type":"%b","object":%b}\n' % (event.kind.encode(), body)
 
     def bookmark(self, version: int, annotations: JSON | None = None) -> bytes:
-        """Return the line that says: all events up to this version have been sent."""
+        """Return the line of a bookmark: all events up to this version have been sent."""
         meta = {"resourceVersion": str(version), "annotations": annotations or {}}
-        shape = {"kind": self.kind.kind, "apiVersion": self.kind.api_version}
-        return encode({"type": "BOOKMARK", "object": {**shape, "metadata": meta}}) + b"\n"
+        type_meta = {"kind": self.kind.kind, "apiVersion": self.kind.api_version}
+        return encode({"type": "BOOKMARK", "object": {**type_meta, "metadata": meta}}) + b"\n"
 
-    def since(self, version: int) -> list[bytes]:
+    def lines_since(self, version: int) -> list[bytes]:
         """Return the events since a version, as lines. Raises `TooOldError`."""
-        return [self.line(event) for event in self.collection.since(version, self.scope)]
+        return [self.line(event) for event in self.collection.events_since(version, self.scope)]
 
-    def everything(self) -> list[bytes]:
+    def initial_lines(self) -> list[bytes]:
         """Return an ADDED event for each existing object, as lines."""
         return [self.line(Event("ADDED", item)) for item in self.collection.find(self.scope)]
 
@@ -190,7 +190,7 @@ class Rest:
         return self._item_answer(request, target, item)
 
     def _patch(self, request: Request, target: Target) -> Answer:
-        apply_patch = PATCHES.get(request.headers.get("content-type"))
+        apply_patch = PATCH_FUNCTIONS.get(request.headers.get("content-type"))
         if apply_patch is None:
             raise RefusedError(415, "UnsupportedMediaType", f"a patch of {request.headers.get('content-type')}")
         item = self.server.patch(target.kind.plural, target.key, request.json(), target.sub, apply_patch=apply_patch)
@@ -218,7 +218,7 @@ class Rest:
             version, items = storage.version, storage[target.kind.plural].select(_scope(request, target))
         else:
             version, items = self._lists.get(number, (-1, []))
-            if version < storage.compacted:
+            if version < storage.compacted_version:
                 raise RefusedError(410, "Expired", "the provided continue parameter is too old")
         first, limit = int(start or 0), int(request.query.get("limit", 0)) or len(items)
         meta = {"resourceVersion": str(version)}
@@ -239,8 +239,8 @@ class Rest:
 
     def _list_answer(self, request: Request, target: Target, items: Iterable[Item], meta: JSON) -> Answer:
         bodies = [msgspec.Raw(encode_item(item, target.kind, request.metadata_only)) for item in items]
-        shape = {"kind": f"{target.kind.kind}List", "apiVersion": target.kind.api_version}
-        return Answer(200, encode({**shape, "metadata": meta, "items": bodies}))
+        type_meta = {"kind": f"{target.kind.kind}List", "apiVersion": target.kind.api_version}
+        return Answer(200, encode({**type_meta, "metadata": meta, "items": bodies}))
 
 
 def _scope(request: Request, target: Target) -> Scope:

@@ -1,4 +1,4 @@
-"""Keep objects by resource, with one counter of versions, and the changes since a version, for watches.
+"""Stores objects by resource, with one counter of versions, and their changes for watches.
 
 Every version of an object is immutable, so that a watch may encode it later.
 """
@@ -87,7 +87,7 @@ class Scope:
     labels: Selector = EVERYTHING
     fields: Selector = EVERYTHING
 
-    def holds(self, item: Item) -> bool:
+    def contains(self, item: Item) -> bool:
         return (
             (not self.namespace or self.namespace == item.key[0])
             and (not self.labels.requirements or self.labels.is_met(item.label))
@@ -118,8 +118,8 @@ class _Change:
 
     def event_in(self, scope: Scope) -> Event | None:
         """Return the event for watches of a scope, if any. An object that leaves the scope is DELETED for them."""
-        before = self.old is not None and scope.holds(self.old)
-        after = self.new is not None and scope.holds(self.new)
+        before = self.old is not None and scope.contains(self.old)
+        after = self.new is not None and scope.contains(self.new)
         if after and self.new is not None:
             return Event("MODIFIED" if before else "ADDED", self.new)
         if before and self.old is not None:
@@ -146,26 +146,26 @@ class Collection:
     objects: dict[Key, Item] = field(default_factory=dict)
     watchers: dict[Watcher, None] = field(default_factory=dict)
     history: deque[_Change] = field(default_factory=lambda: deque(maxlen=HISTORY_LENGTH))
-    forgotten: int = 0
+    forgotten_version: int = 0
     """The version up to which changes have been dropped."""
 
     @property
     def version(self) -> int:
         """Return the resourceVersion of the last change."""
-        return self.history[-1].version if self.history else self.forgotten
+        return self.history[-1].version if self.history else self.forgotten_version
 
     def find(self, scope: Scope) -> Iterator[Item]:
         """Return the objects of a scope, unordered."""
-        return filter(scope.holds, list(self.objects.values()))
+        return filter(scope.contains, list(self.objects.values()))
 
     def select(self, scope: Scope) -> list[Item]:
         """Return the objects of a scope, sorted by namespace and name."""
         return sorted(self.find(scope), key=lambda item: item.key)
 
-    def since(self, version: int, scope: Scope) -> list[Event]:
+    def events_since(self, version: int, scope: Scope) -> list[Event]:
         """Return the events in a scope after a version, oldest first. Raises `TooOldError`."""
-        if version < self.forgotten:
-            raise TooOldError(f"too old resource version: {version} ({self.forgotten})")
+        if version < self.forgotten_version:
+            raise TooOldError(f"too old resource version: {version} ({self.forgotten_version})")
         new = takewhile(lambda change: change.version > version, reversed(self.history))
         events = [event for change in new if (event := change.event_in(scope)) is not None]
         return events[::-1]
@@ -179,7 +179,7 @@ class Collection:
             self.objects[key] = new
         change = _Change(old, new, version)
         if len(self.history) == self.history.maxlen:
-            self.forgotten = self.history[0].version
+            self.forgotten_version = self.history[0].version
         self.history.append(change)
         for watcher in tuple(self.watchers):
             if (event := change.event_in(watcher.scope)) is not None:
@@ -189,10 +189,10 @@ class Collection:
         """Register a watcher for later events. Returns a function that removes it."""
         self.watchers[watcher] = None
 
-        def end() -> None:
+        def remove_watcher() -> None:
             self.watchers.pop(watcher, None)
 
-        return end
+        return remove_watcher
 
 
 class Storage:
@@ -200,14 +200,14 @@ class Storage:
 
     def __init__(self) -> None:
         self.version = 0
-        self.compacted = 0
+        self.compacted_version = 0
         """The version up to which no history is kept."""
         self._collections: dict[str, Collection] = {}
         self._owned: dict[str, dict[tuple[str, Key], None]] = {}
 
     def __getitem__(self, plural: str) -> Collection:
         if plural not in self._collections:
-            self._collections[plural] = Collection(forgotten=self.compacted)
+            self._collections[plural] = Collection(forgotten_version=self.compacted_version)
         return self._collections[plural]
 
     def get(self, plural: str, key: Key) -> Item | None:
@@ -246,10 +246,10 @@ class Storage:
 
     def compact(self) -> None:
         """Drop the history: a watch from an earlier version gets 410 Expired and has to list again."""
-        self.compacted = self.version
+        self.compacted_version = self.version
         for collection in self._collections.values():
             collection.history.clear()
-            collection.forgotten = self.version
+            collection.forgotten_version = self.version
 
     def owned_by(self, uid: str) -> list[tuple[str, Key]]:
         """Return the objects that an object owns, as (plural, key)."""

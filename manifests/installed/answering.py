@@ -11,7 +11,7 @@ from kube.errors import Forbidden
 from kube.model.meta import JSON
 from kube.options import COMMAND_TIMEOUT
 from kube.resources import ENDPOINT_SLICES, PODS
-from manifests.naming import DEPLOYMENT, OTHER_MANAGER, THIS_ONE_AGAIN
+from manifests.naming import DEPLOYMENT, OTHER_MANAGER, RESTORE_MANAGER
 
 
 class _Conditions(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ async def foreign_managers(client: Client, configurations: Iterable[JSON | None]
             continue
         images = {each.image for pod in pods.items or () for each in pod.spec.containers}
         if go_images := sorted(filter(_GO_IMAGE.search, images)):
-            faults.append(f"{OTHER_MANAGER}: {go_images[0]} runs in namespace {namespace}: {THIS_ONE_AGAIN}")
+            faults.append(f"{OTHER_MANAGER}: {go_images[0]} runs in namespace {namespace}: {RESTORE_MANAGER}")
     return faults
 
 

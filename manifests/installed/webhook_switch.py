@@ -51,10 +51,10 @@ def configuration_state(kind: str, name: str, stored: JSON | None) -> Configurat
     if listed := stored.get("webhooks"):
         misdirected = tuple(f"{hook.get('name', '')} at {path}" for hook in listed if (path := wrong_path(hook)))
         return Configuration(kind, name, State.ON, _names(listed), misdirected=misdirected)
-    held = _held_webhooks(stored)
-    if held is None:
+    annotation = _annotation_content(stored)
+    if annotation is None:
         return Configuration(kind, name, State.MISSING)
-    return Configuration(kind, name, State.OFF, _names(held["webhooks"]), str(held["since"]))
+    return Configuration(kind, name, State.OFF, _names(annotation["webhooks"]), str(annotation["since"]))
 
 
 def switched_off(stored: JSON, now: str) -> JSON:
@@ -73,7 +73,7 @@ def switched_on(stored: JSON) -> JSON:
     return {**stored, "metadata": {**meta, "annotations": annotations}, "webhooks": webhooks}
 
 
-def _held_webhooks(stored: JSON) -> JSON | None:
+def _annotation_content(stored: JSON) -> JSON | None:
     """The content of the annotation (`since` and `webhooks`); None without a valid annotation."""
     try:
         annotation: Any = json.loads((stored["metadata"].get("annotations") or {})[OFF_ANNOTATION])

@@ -10,7 +10,7 @@ import yaml
 
 from manifests import files, install_objects
 from manifests.__main__ import main
-from manifests.embedded import DATA, ROOTS, trim
+from manifests.embedded import DEFINITIONS_FILE, ROOT_TYPES, trim
 from manifests.text import HEADER
 
 
@@ -109,7 +109,7 @@ def test_every_base_is_listed_in_its_kustomization():
 
 
 def test_embedded_types_are_pinned_and_complete():
-    data = json.loads(DATA.read_text())
+    data = json.loads(DEFINITIONS_FILE.read_text())
     assert data["kubernetes"] == "v1.37.1"
     assert trim(data["definitions"]) == data["definitions"]
-    assert set(ROOTS.values()) <= data["definitions"].keys()
+    assert set(ROOT_TYPES.values()) <= data["definitions"].keys()

@@ -42,14 +42,14 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(arguments, sa
 
 
 def test_a_manager_is_named_known_or_called_after_its_program():
-    assert managers.entry("floor-background").floor
-    assert managers.entry("mine=/opt/manager --zap-log-level=2") == managers.Entry(
+    assert managers.parse_entry("floor-background").floor
+    assert managers.parse_entry("mine=/opt/manager --zap-log-level=2") == managers.Entry(
         "mine", ("/opt/manager", "--zap-log-level=2")
     )
-    assert managers.entry("/opt/manager --flag=a=b").name == "manager"
-    assert managers.entry("/opt/manager --flag=a=b").command == ("/opt/manager", "--flag=a=b")
+    assert managers.parse_entry("/opt/manager --flag=a=b").name == "manager"
+    assert managers.parse_entry("/opt/manager --flag=a=b").command == ("/opt/manager", "--flag=a=b")
     with pytest.raises(argparse.ArgumentTypeError):
-        managers.entry("")
+        managers.parse_entry("")
 
 
 def test_a_job_that_comes_before_its_last_old_pod_has_gone_breaks_the_promise():

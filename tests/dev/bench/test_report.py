@@ -108,8 +108,8 @@ def test_exact_calls_are_medians_and_zero_where_there_were_none():
         (Goal("at most", 1.56, 1.3), "missed by 20%"),
         (Goal("none", 0, 0), "reached"),
         (Goal("none", 3, 0), "missed"),
-        (Goal("at least", 4000, 4000, at_least=True), "reached"),
-        (Goal("at least", 3000, 4000, at_least=True), "missed by 25%"),
+        (Goal("at least", 4000, 4000, is_minimum=True), "reached"),
+        (Goal("at least", 3000, 4000, is_minimum=True), "missed by 25%"),
     ],
 )
 def test_a_goal_says_by_how_much_it_is_missed(goal, verdict):
@@ -122,7 +122,7 @@ def test_times_are_judged_by_the_median_of_ratios():
     found = results(*turns)
     assert goal_of(found, "P1:").value == pytest.approx(1.4)
     assert goal_of(found, "P4:").verdict() == "missed by 60%"
-    assert goal_of(found, "P5 resume:").reached
+    assert goal_of(found, "P5 resume:").is_reached
     assert not [goal for goal in goals.goals(found, OURS) if goal.name.startswith("P2")], "not measured, not judged"
 
 
@@ -130,7 +130,7 @@ def test_exclusive_placement_is_compared_with_the_managers_own_plain_pods():
     plain = {"P3_plain_create": phase(4), "P3_plain_restart": phase(10)}
     found = results(turn(OURS, 1, P3_create=phase(7, refused_pods=2), P3_restart=phase(11), **plain))
     assert goal_of(found, "P3 create").value == 1.75
-    assert goal_of(found, "P3 restart").reached
+    assert goal_of(found, "P3 restart").is_reached
     assert goal_of(found, "refused creations of pods").verdict() == "missed"
 
 
@@ -144,7 +144,7 @@ def test_counts_are_judged_by_the_worst_round_of_the_worst_phase():
     assert named["deletions beyond the number of Jobs"].value == 2
     assert named["duplicate creations"].name.startswith("duplicate creations in P1")
     assert named["conflicting writes"].verdict() == "missed by 50%"
-    assert (named["status writes"].value, named["status writes"].reached) == (25, False)
+    assert (named["status writes"].value, named["status writes"].is_reached) == (25, False)
 
 
 def test_many_sets_may_write_more_than_one():
@@ -155,14 +155,14 @@ def test_many_sets_may_write_more_than_one():
 def test_small_sets_are_compared_with_themselves_alone():
     found = results(turn(OURS, 1, P6_alone=phase(1.0), P6_beside=phase(2.6)))
     median, longest = (goal for goal in goals.goals(found, OURS) if goal.name.startswith("P6"))
-    assert (median.value, median.reached) == (pytest.approx(0.8), True)
-    assert (longest.value, longest.reached) == (pytest.approx(1.6), False)
+    assert (median.value, median.is_reached) == (pytest.approx(0.8), True)
+    assert (longest.value, longest.is_reached) == (pytest.approx(1.6), False)
 
 
 def test_many_sets_are_judged_at_rest_after_failures_and_at_a_takeover():
     phases = {"P19_rest": phase(30) | {"percent": 1.2}, "P19_failures": phase(100) | {"p50_ms": 30.0, "p99_ms": 71.0}}
     found = results(turn(OURS, 1, P19_takeover=phase(1.1), **phases))
-    judged = [(goal.value, goal.reached) for goal in goals.goals(found, OURS) if goal.name.startswith("P19")]
+    judged = [(goal.value, goal.is_reached) for goal in goals.goals(found, OURS) if goal.name.startswith("P19")]
     assert judged == [(1.2, False), (71.0, True), (1.1, True)]
     assert report.phase_rows(found, "P19 failures")[0]["p99 (ms)"] == "71"
     assert "p99 (ms)" not in report.phase_rows(found, "P19 rest")[0]
@@ -174,7 +174,7 @@ def test_memory_is_read_after_p4_and_processor_time_is_the_sum_of_whole_rounds()
         turn(OURS, 2, P1=phase(5), P2=phase(5), P4=phase(5, rss=82)),
         turn(OURS, 3, P1=phase(5)),
     )
-    judged = [(goal.value, goal.reached) for goal in goals.goals(found, OURS) if goal.name.startswith("P10")]
+    judged = [(goal.value, goal.is_reached) for goal in goals.goals(found, OURS) if goal.name.startswith("P10")]
     assert judged == [(60.0, True), (82, False)]
     assert goals.cpu_seconds(found, OURS) == [1.5, 1.5]
 
@@ -211,15 +211,15 @@ def once() -> dict:
 def test_admission_is_judged_at_sixteen_connections_with_small_reviews():
     found = results(turn(OURS, 1, P1=phase(5)), **once())
     judged = [goal for goal in goals.goals(found, OURS) if goal.name.startswith(("P8", "P9"))]
-    assert [(goal.name, goal.reached) for goal in judged if goal.at_least] == [
+    assert [(goal.name, goal.is_reached) for goal in judged if goal.is_minimum] == [
         ("P8 mutate, 1 process: reviews", True),
         ("P9 validate, 1 process: reviews", False),
         ("P8 mutate, 2 processes: reviews", False),
     ]
     assert len(judged) == 6
-    assert not any(goal.reached for goal in judged if not goal.at_least), "13 ms are more than 12"
+    assert not any(goal.is_reached for goal in judged if not goal.is_minimum), "13 ms are more than 12"
     assert goal_of(found, "P11 all ready: 10,000 Jobs").verdict() == "missed by 20%"
-    assert goal_of(found, "P11 suspended: 10,000,000 Jobs").reached
+    assert goal_of(found, "P11 suspended: 10,000,000 Jobs").is_reached
 
 
 def whole() -> dict:

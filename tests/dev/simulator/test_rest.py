@@ -65,7 +65,7 @@ def fail(server: Rest, job: str) -> None:
 def events(server: Rest, path: str, since: int, **query: str) -> list[tuple[str, str]]:
     """(type, name) of what a watch delivers of the events since a version."""
     watch = server.watch(Request("GET", path, query, {"accept": METADATA}, b""), server.target(path))
-    found = [json.loads(line) for line in watch.since(since)]
+    found = [json.loads(line) for line in watch.lines_since(since)]
     assert all(event["object"]["kind"] == "PartialObjectMetadata" for event in found)
     return [(event["type"], event["object"]["metadata"]["name"]) for event in found]
 

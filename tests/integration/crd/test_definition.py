@@ -132,9 +132,14 @@ def test_every_field_that_the_server_knows_survives(server, jobset):
     everything = Everything(server)
     given = {
         "replicatedJobs": [
-            {"name": "w", "groupName": "g", "replicas": 1, "template": everything.of(embedded.ROOTS["JobTemplateSpec"])}
+            {
+                "name": "w",
+                "groupName": "g",
+                "replicas": 1,
+                "template": everything.of(embedded.ROOT_TYPES["JobTemplateSpec"]),
+            }
         ],
-        "volumeClaimPolicies": [{"templates": [everything.of(embedded.ROOTS["PersistentVolumeClaim"])]}],
+        "volumeClaimPolicies": [{"templates": [everything.of(embedded.ROOT_TYPES["PersistentVolumeClaim"])]}],
     }
     assert len(json.dumps(given)) > 15_000
     assert jobset.stored(copy.deepcopy(given))["spec"] == given
@@ -143,7 +148,7 @@ def test_every_field_that_the_server_knows_survives(server, jobset):
 @pytest.mark.newest
 def test_the_committed_types_are_those_of_this_server(server):
     live = embedded.trim(Everything(server).schemas)
-    assert json.loads(embedded.DATA.read_text())["definitions"] == live
+    assert json.loads(embedded.DEFINITIONS_FILE.read_text())["definitions"] == live
 
 
 def lacking(newer, older, holder="template"):

@@ -123,4 +123,4 @@ def _chosen(body: JSON, query: dict[str, str]) -> bool:
     """Whether the selectors choose it; of those by fields, only by phase."""
     phases = [term for term in query.get("fieldSelector", "").split(",") if term.startswith("status.phase")]
     scope = Scope(labels=parse(query.get("labelSelector", "")), fields=parse(",".join(phases)))
-    return scope.holds(JsonItem(body))
+    return scope.contains(JsonItem(body))

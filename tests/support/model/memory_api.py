@@ -139,14 +139,14 @@ class MemoryApi:
         # Version 0 is that of a server that has stored nothing yet: what came since then comes in its order.
         if query.get("sendInitialEvents") or not query.get("resourceVersion"):
             at = self.revision
-            for line in watch.everything():
+            for line in watch.initial_lines():
                 yield line
         if query.get("sendInitialEvents"):
             yield watch.bookmark(at, rest.INITIAL_END)
         while loop.time() < ends:
             with self._listening(watch) as changed:
                 try:
-                    new = watch.since(at)
+                    new = watch.lines_since(at)
                 except TooOldError:
                     yield b'{"type":"ERROR","object":' + status_body(410) + b"}"
                     return

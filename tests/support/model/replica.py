@@ -243,7 +243,7 @@ class OldPods:
         """What the watch keeps of a pod; None for one that its selectors leave out."""
         target = self._of.pods.target
         scope = Scope(NS, parse(target.label_selector), parse(target.field_selector))
-        return target.transform(pod.obj) if scope.holds(pod) else None
+        return target.transform(pod.obj) if scope.contains(pod) else None
 
 
 class Replica:

@@ -51,29 +51,29 @@ class Conditions:
 class Relay:
     """Listens on `port` for one replica. Call its methods only in its event loop. Any thread may set `conditions`."""
 
-    def __init__(self, port: int, upstream: int, pki: Path, lease: str, chance: random.Random) -> None:
+    def __init__(self, port: int, upstream_port: int, pki: Path, lease_name: str, chance: random.Random) -> None:
         self.port = port
         self.conditions = Conditions()
         self.lease_renewed_at = 0.0
         """The time of the replica's last successful write of the lease (monotonic seconds)."""
-        self._upstream = f"https://127.0.0.1:{upstream}"
+        self._upstream_url = f"https://127.0.0.1:{upstream_port}"
         self._pki = pki
-        self._lease = lease
+        self._lease_name = lease_name
         self._random = chance
         self._sessions: list[ClientSession] = []
         self._runner: web.AppRunner | None = None
         self._open_requests: set[asyncio.Task[object]] = set()
 
-    async def start(self, serving: ssl.SSLContext) -> None:
+    async def start(self, serving_tls: ssl.SSLContext) -> None:
         app = web.Application(client_max_size=MAX_REQUEST_BYTES)
         app.router.add_route("*", "/{path:.*}", self._relay)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=serving, reuse_address=True).start()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=serving_tls, reuse_address=True).start()
 
-    async def use_certificate(self, client: str) -> None:
-        """Use the client certificate `client` for new requests. Requests that are held keep their certificate."""
-        connector = TCPConnector(ssl=rest.client_tls(self._pki, "ca", client), limit=0)
+    async def use_certificate(self, certificate_name: str) -> None:
+        """Use another client certificate for new requests. Requests that are held keep their certificate."""
+        connector = TCPConnector(ssl=rest.client_tls(self._pki, "ca", certificate_name), limit=0)
         session = ClientSession(connector=connector, timeout=ClientTimeout(total=None), auto_decompress=False)
         self._sessions.append(session)
 
@@ -116,12 +116,12 @@ class Relay:
         code = self._random.choice(REFUSAL_CODES) if self._random.random() < conditions.refused_share else 0
         if code and (code != 504 or is_watch or self._random.random() < 0.5):
             return _status_response(code, "refused by the relay")
-        url = URL(self._upstream + request.raw_path, encoded=True)
+        url = URL(self._upstream_url + request.raw_path, encoded=True)
         upstream_request = session.request(
             request.method, url, data=body, headers=_forwarded_headers(request.headers), skip_auto_headers=AUTO_HEADERS
         )
         async with upstream_request as answer:
-            if request.method in {"PATCH", "POST"} and self._lease in request.path and answer.status < 300:
+            if request.method in {"PATCH", "POST"} and self._lease_name in request.path and answer.status < 300:
                 self.lease_renewed_at = time.monotonic()
             response = web.StreamResponse(status=answer.status, headers=_forwarded_headers(answer.headers))
             if is_watch:

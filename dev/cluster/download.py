@@ -105,9 +105,9 @@ def fetch(assets: Iterable[Asset], folder: Path) -> set[str]:
     Raises DevclusterError for a file with a wrong checksum.
     """
     binaries: set[str] = set()
-    unreachable: set[str] = set()
+    unreachable_bases: set[str] = set()
     for asset in assets:
-        if asset.base in unreachable:
+        if asset.base in unreachable_bases:
             continue
         try:
             _fetch_asset(asset, folder)
@@ -115,28 +115,31 @@ def fetch(assets: Iterable[Asset], folder: Path) -> set[str]:
         except UnavailableError as error:
             say(f"not downloaded: {error}")
             if isinstance(error, UnreachableError):
-                unreachable.add(asset.base)
+                unreachable_bases.add(asset.base)
     return binaries
 
 
 def _fetch_asset(asset: Asset, folder: Path) -> None:
     sums_url = f"{asset.base}/{asset.sums_path}"
     with _open(sums_url) as answer:
-        expected = _published_digest(answer.read(MAX_CHECKSUM_BYTES).decode(errors="replace"), asset.file, sums_url)
+        expected_digest = _published_digest(
+            answer.read(MAX_CHECKSUM_BYTES).decode(errors="replace"), asset.file, sums_url
+        )
     file = folder / (asset.file if asset.members else asset.name)
     with step(f"downloading {asset.file}") as report:
         try:
-            actual = _receive(asset.url, file, report)
+            actual_digest = _receive(asset.url, file, report)
         except ShortAnswerError as short_answer:
             say(f"{short_answer}; trying once more")
             try:
-                actual = _receive(asset.url, file, report)
+                actual_digest = _receive(asset.url, file, report)
             except ShortAnswerError as second_short_answer:
                 raise UnavailableError(str(second_short_answer)) from second_short_answer
-    if actual != expected:
+    if actual_digest != expected_digest:
         file.unlink()
         raise DevclusterError(
-            f"wrong checksum: {asset.url}\n  expected sha256 {expected} (from {sums_url})\n  got      sha256 {actual}\n"
+            f"wrong checksum: {asset.url}\n  expected sha256 {expected_digest} (from {sums_url})\n"
+            f"  got      sha256 {actual_digest}\n"
             f"The file was changed on its way or at its source, and is not used. Find out which; to go on without "
             f"downloads set {' '.join(f'JOBSET_DEVCLUSTER_{name.upper()}_URL=' for name in DEFAULT_BASES)} (all empty)."
         )
@@ -154,19 +157,19 @@ class ShortAnswerError(Exception):
 
 def _receive(url: str, path: Path, report: Report) -> str:
     """Write the answer to `path` and return its SHA-256 in hex."""
-    digest, received = hashlib.sha256(), 0
+    digest, received_bytes = hashlib.sha256(), 0
     with _open(url) as answer, path.open("wb") as file:
-        announced = int(answer.headers.get("Content-Length", -1))
+        announced_bytes = int(answer.headers.get("Content-Length", -1))
         try:
             while chunk := answer.read(CHUNK_BYTES):
                 digest.update(chunk)
                 file.write(chunk)
-                received += len(chunk)
-                report(f"{received // MIB} of {max(announced, received) // MIB} MiB")
+                received_bytes += len(chunk)
+                report(f"{received_bytes // MIB} of {max(announced_bytes, received_bytes) // MIB} MiB")
         except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
-            raise ShortAnswerError(f"{url} broke off after {received} bytes ({error})") from error
-    if announced >= 0 and received != announced:
-        raise ShortAnswerError(f"{url} ended after {received} of {announced} bytes")
+            raise ShortAnswerError(f"{url} broke off after {received_bytes} bytes ({error})") from error
+    if announced_bytes >= 0 and received_bytes != announced_bytes:
+        raise ShortAnswerError(f"{url} ended after {received_bytes} of {announced_bytes} bytes")
     return digest.hexdigest()
 
 

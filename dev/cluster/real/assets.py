@@ -1,7 +1,7 @@
 """Provides the programs and images of real nodes in one folder of the cache: `bin`, `debian`, `images`.
 
-They come from official releases, or from pinned Go modules if the releases cannot be reached. runc, CNI plugins and
-nftables come from packages of the distribution.
+Programs come from official releases, or from pinned Go modules if the releases cannot be reached. runc, CNI plugins and
+nftables come from packages of the distribution (Debian or Ubuntu).
 """
 
 import shutil
@@ -31,7 +31,7 @@ _FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class _Module:
-    """The Go packages of programs, by name of the program, from one go.mod. `ldflags` are for the linker."""
+    """A go.mod (`folder`) with the Go packages of programs, by name of the program. `ldflags` are for the linker."""
 
     folder: Path
     packages: dict[str, str]
@@ -97,7 +97,7 @@ def _key() -> str:
 
 
 def _install(sources: Sources, folder: Path) -> None:
-    programs, system = folder / "bin", folder / "debian/usr/bin"
+    programs, debian_programs = folder / "bin", folder / "debian/usr/bin"
     programs.mkdir()
     (folder / "images").mkdir()
     fetched = fetch(release_assets(sources), programs)
@@ -105,12 +105,12 @@ def _install(sources: Sources, folder: Path) -> None:
         if missing := [module.packages[name] for name in module.packages if name not in fetched]:
             build.compile_packages(module.folder, missing, module.flags, programs, folder.parent)
     unpack_packages(PACKAGES, folder / "debian")
-    _write_image(folder, "pause", system / "catatonit", PAUSE, {"Entrypoint": ["/bin/pause", "-P"]})
+    _write_image(folder, "pause", debian_programs / "catatonit", PAUSE, {"Entrypoint": ["/bin/pause", "-P"]})
     _write_image(folder, "coredns", programs / "coredns", DNS_IMAGE, {"Entrypoint": ["/bin/coredns"]})
     (programs / "coredns").unlink()
-    commands = subprocess.run([system / "busybox", "--list"], capture_output=True, text=True, check=True)  # noqa: S603
-    shell = {"Cmd": ["/bin/sh"], "Env": ["PATH=/bin"]}
-    _write_image(folder, "busybox", system / "busybox", SHELL_IMAGE, shell, commands.stdout.split())
+    commands = subprocess.run([debian_programs / "busybox", "--list"], capture_output=True, text=True, check=True)  # noqa: S603
+    shell_config = {"Cmd": ["/bin/sh"], "Env": ["PATH=/bin"]}
+    _write_image(folder, "busybox", debian_programs / "busybox", SHELL_IMAGE, shell_config, commands.stdout.split())
 
 
 def _write_image(folder: Path, name: str, program: Path, image: str, config: Object, links: Iterable[str] = ()) -> None:

@@ -18,14 +18,14 @@ from kube.model.jsontree import dig
 
 MAX_FINDINGS = 5000
 """At most this many findings are kept. Further findings are only counted."""
-NOTES = {
+NOTE_RULES = {
     "dry-run-incomplete", "stored-unreadable", "references-not-looked-up", "children-not-allowed", "jobset-not-tried",
     "policy-no-match", "immutable-replace", "workflow-manifest-unchecked",
 }  # fmt: skip
 """Rules of notes, which are neither errors nor warnings. Most notes say what was not checked, and why."""
-SKIPPED_CHECKS = {"dry-run-incomplete", "stored-unreadable", "children-not-allowed", "jobset-not-tried"}
+SKIPPED_CHECK_RULES = {"dry-run-incomplete", "stored-unreadable", "children-not-allowed", "jobset-not-tried"}
 """Rules of notes about a skipped check. The check would be possible with more rights or at another time."""
-AT_KEY = {"schema-unknown-field", "schema-misplaced-field"}
+RULES_AT_KEY = {"schema-unknown-field", "schema-misplaced-field"}
 """Rules about a field that should not exist. The mark goes under the key of the field, not its value."""
 
 
@@ -53,7 +53,7 @@ class Finding:
     def severity(self) -> str:
         if not self.error.is_warning:
             return "error"
-        return "note" if self.rule in NOTES else "warning"
+        return "note" if self.rule in NOTE_RULES else "warning"
 
     @property
     def rule(self) -> str:
@@ -92,7 +92,7 @@ def locate(document: Document, error: FieldError, span: Span | None = None) -> F
         parts = error.path.parts
         location, depth = document.location.nearest(parts)
         is_missing = depth < len(parts) or (error.type is ErrorType.REQUIRED and not dig(document.value, *parts))
-        span = location.marked_span(at_key=is_missing or (error.rule is not None and error.rule.id in AT_KEY))
+        span = location.marked_span(at_key=is_missing or (error.rule is not None and error.rule.id in RULES_AT_KEY))
     source = document.source
     line, column = source.position(min(span.start, len(source.text)))
     line_text = source.line(line)
@@ -156,17 +156,17 @@ class Report:
     problems: list[str] = field(default_factory=list)
     explanations: list[dict[str, Any]] = field(default_factory=list)
     most_findings: int = MAX_FINDINGS
-    _jobsets_of: Counter[str] = field(default_factory=Counter)
+    _jobsets_by_file: Counter[str] = field(default_factory=Counter)
 
     def count_jobset(self, file: str) -> None:
         """Count one more JobSet of a file."""
         self.jobsets += 1
-        self._jobsets_of[file] += 1
+        self._jobsets_by_file[file] += 1
 
     @property
     def files_with_several(self) -> set[str]:
         """The names of files with more than one JobSet."""
-        return {file for file, jobsets in self._jobsets_of.items() if jobsets > 1}
+        return {file for file, jobsets in self._jobsets_by_file.items() if jobsets > 1}
 
     def add(self, findings: Sequence[Finding]) -> None:
         """Add the findings of one document, sorted by position."""
@@ -174,7 +174,7 @@ class Report:
         self.errors += severities["error"]
         self.warnings += severities["warning"]
         self.notes += severities["note"]
-        self.skipped_checks += sum(finding.rule in SKIPPED_CHECKS for finding in findings)
+        self.skipped_checks += sum(finding.rule in SKIPPED_CHECK_RULES for finding in findings)
         ordered = sorted(findings, key=lambda finding: (finding.line, finding.column))
         self.findings += ordered[: self.most_findings - len(self.findings)]
 

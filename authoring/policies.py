@@ -74,7 +74,7 @@ NO_NAMESPACE = Rule(
     source("exceptions"),
     severity=Severity.WARNING,
 )
-MAX_NAMED = 3
+MAX_NAMED_POLICIES = 3
 """For at most this many policies that do not match, the reason is given."""
 
 
@@ -112,7 +112,8 @@ class FiledObject(NamedTuple, Generic[T]):
 class Policies:
     """Policies, exceptions from them, and the namespace of the JobSets.
 
-    `known`: namespaces of the cluster or of manifests, by name. `labels` and `annotations` override those of `known`.
+    - `at`: the time at which exceptions have to count.
+    - `known_namespaces`: by name. `labels` and `annotations` override the labels and annotations of all of these.
     """
 
     policies: Sequence[JobSetPolicy] = ()
@@ -120,11 +121,11 @@ class Policies:
     at: datetime = EARLIEST
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    known: dict[str, Namespace] = field(default_factory=dict)
+    known_namespaces: dict[str, Namespace] = field(default_factory=dict)
 
     def namespace(self, name: str) -> Namespace:
         """The namespace of this name, with the labels and annotations that it is assumed to have."""
-        base = self.known.get(name, Namespace(name))
+        base = self.known_namespaces.get(name, Namespace(name))
         return namespace_of(base.name, {**base.labels, **self.labels}, {**base.annotations, **self.annotations})
 
     def with_defaults(self, sent: PreparedManifest, gates: FeatureGates) -> PreparedManifest:
@@ -156,7 +157,7 @@ class Policies:
         namespace = self.namespace(meta.namespace)
         mismatches = [policy_mismatch(policy, meta.labels, namespace) for policy in self.policies]
         if mismatches and all(mismatches):
-            return [_no_match(judged, list(zip(self.policies, filter(None, mismatches), strict=True)))]
+            return [_no_match_warning(judged, list(zip(self.policies, filter(None, mismatches), strict=True)))]
         return [
             violation.error
             for violation in self.violations(judged)
@@ -183,9 +184,10 @@ class FiledPolicies(Policies):
         warn_of_exceptions(self.filed_exceptions, self.policies, namespaces, self.at, report)
 
 
-def _no_match(judged: JudgedJobSet, mismatches: Sequence[tuple[JobSetPolicy, Mismatch]]) -> FieldError:
+def _no_match_warning(judged: JudgedJobSet, mismatches: Sequence[tuple[JobSetPolicy, Mismatch]]) -> FieldError:
     meta = judged.js.metadata
-    why = "; ".join(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in mismatches[:MAX_NAMED])
+    named = mismatches[:MAX_NAMED_POLICIES]
+    why = "; ".join(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in named)
     policies = "1 policy" if len(mismatches) == 1 else f"{len(mismatches)} policies"
     jobset = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
     remedy = _remedy(mismatches[0][1])
@@ -193,15 +195,15 @@ def _no_match(judged: JudgedJobSet, mismatches: Sequence[tuple[JobSetPolicy, Mis
 
 
 def _remedy(mismatch: Mismatch) -> str:
-    """How to make a policy match: a change of the manifest, or a flag for labels of the namespace."""
-    wanted = mismatch.requirement
-    value = wanted.values[0] if wanted.operator == "In" else "VALUE"
+    """The change of the manifest, or the flag for labels of the namespace, that makes a policy match."""
+    requirement = mismatch.requirement
+    value = requirement.values[0] if requirement.operator == "In" else "VALUE"
     if mismatch.selector == "objectSelector":
         return "change the labels of the JobSet"
-    if wanted.key == NAMESPACE_NAME and wanted.operator == "In":
+    if requirement.key == NAMESPACE_NAME and requirement.operator == "In":
         return f"write `namespace: {value}` into its metadata, or -n {value}"
-    if wanted.operator in {"In", "Exists"}:
-        return f"pass --namespace-label {wanted.key}={value} if its namespace has that label"
+    if requirement.operator in {"In", "Exists"}:
+        return f"pass --namespace-label {requirement.key}={value} if its namespace has that label"
     return "pass the labels of its namespace with --namespace-label KEY=VALUE"
 
 
@@ -280,13 +282,14 @@ def warn_of_exceptions(
     policies_by_name = {policy.metadata.name: policy for policy in policies}
     for document, exception in filed:
         meta = exception.metadata
-        home = None if namespaces is None else namespaces.get(meta.namespace or DEFAULT)
-        if namespaces and not home and not meta.namespace:
+        namespace = None if namespaces is None else namespaces.get(meta.namespace or DEFAULT)
+        if namespaces and not namespace and not meta.namespace:
             error = NO_NAMESPACE.at(Path(("metadata", "namespace")), name=meta.name, namespace=min(namespaces))
             report.add([locate(document, error)])
-        if home or namespaces is None:
-            errors = exception_warnings(exception, policies_by_name, home, at)
-            report.add([locate(document, _with_flag(error, policies_by_name, exception, home)) for error in errors])
+        if namespace or namespaces is None:
+            errors = exception_warnings(exception, policies_by_name, namespace, at)
+            errors = [_with_flag(error, policies_by_name, exception, namespace) for error in errors]
+            report.add([locate(document, error) for error in errors])
 
 
 def _with_flag(
@@ -342,9 +345,9 @@ def explanation(policies: Policies, judged: JudgedJobSet, jobset: str) -> list[d
     namespace = policies.namespace(judged.js.metadata.namespace)
     excused = policies.excused_rules(judged)
     defaults = recorded_defaults({"metadata": {"annotations": judged.js.metadata.annotations}})
-    broken: dict[tuple[str, str], list[str]] = {}
+    violated_paths: dict[tuple[str, str], list[str]] = {}
     for violation in policies.violations(judged):
-        texts = broken.setdefault((violation.policy.metadata.name, violation.rule), [])
+        texts = violated_paths.setdefault((violation.policy.metadata.name, violation.rule), [])
         texts.append(str(violation.error.path))
     result: list[dict[str, Any]] = []
     for policy in policies.policies:
@@ -353,18 +356,17 @@ def explanation(policies: Policies, judged: JudgedJobSet, jobset: str) -> list[d
         if mismatch := policy_mismatch(policy, judged.js.metadata.labels, namespace):
             result.append({**head, "matches": False, "why": str(mismatch), "rules": []})
             continue
-        compared = numbers(policy, judged, namespace)
+        numbers_by_rule = numbers(policy, judged, namespace)
         rules = [
             {
                 "rule": rule.name,
                 "exception": excused.get((name, rule.name)),
-                "violatedAt": broken.get((name, rule.name), []),
-                "numbers": [_number(number) for number in compared.get(rule.name, ())],
+                "violatedAt": violated_paths.get((name, rule.name), []),
+                "numbers": [_number(number) for number in numbers_by_rule.get(rule.name, ())],
             }
             for rule, _ in rules_in_force(policy)
         ]
         result.append({**head, "matches": True, "defaults": list(defaults.get(name, ())), "rules": rules})
-
     return result
 
 
@@ -373,16 +375,16 @@ def _number(number: Number) -> dict[str, Any]:
     return {
         "what": number.name,
         "amount": number.amount_text,
-        "limit": limit.text if limit.amount is not None or limit.unreadable else None,
+        "limit": limit.text if limit.amount is not None or limit.is_unreadable else None,
         "source": limit.source or "the policy",
         "path": str(number.find_path()),
         "parts": number.parts(),
     }
 
 
-def explanation_lines(decided: Sequence[dict[str, Any]]) -> Iterator[str]:
+def explanation_lines(decisions: Sequence[dict[str, Any]]) -> Iterator[str]:
     """The result of `explanation` as lines of text."""
-    for policy in decided:
+    for policy in decisions:
         yield f"{policy['jobset']}: policy {policy['policy']} ({', '.join(policy['actions'])})"
         if not policy["matches"]:
             yield f"  is not about this JobSet: {policy['why']}"

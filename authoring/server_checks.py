@@ -47,13 +47,13 @@ from webhooks.jobset.engine import Findings
 
 TIMEOUT = 10.0
 """Seconds for one request."""
-BUDGET = 15.0
+BUDGET_SECONDS = 15.0
 """Seconds for all requests about the children of one JobSet."""
-QUESTIONS = 200
+MAX_REQUESTS = 200
 """At most this many requests are sent about the children of one JobSet."""
 _AT_NAME = Path(("metadata", "name"))
 _AT_NAMESPACE = Path(("metadata", "namespace"))
-_IDENTITY = {("metadata",), *(("metadata", key) for key in ("name", "generateName", "namespace"))}
+_IDENTITY_PATHS = {("metadata",), *(("metadata", key) for key in ("name", "generateName", "namespace"))}
 
 NAMESPACE_MISSING = Rule(
     "namespace-missing",
@@ -101,23 +101,23 @@ CLUSTER_WARNS = warning(
     "change what it names, or ask who owns that policy or webhook",
     source="admission by others",
 )
-IN_FULL = {rule: rule for rule in (JOB_EXISTS, MISMATCH, QUOTA, TOO_LARGE)} | {SERVICE_SHARED: SERVICE_FOREIGN}
+DETAILED_RULES = {rule: rule for rule in (JOB_EXISTS, MISMATCH, QUOTA, TOO_LARGE)} | {SERVICE_SHARED: SERVICE_FOREIGN}
 """Rules whose findings have details that the manager leaves out, each with the manager's rule for the same fault."""
 
 
 class ServerChecks:
     """Checks manifests at a cluster."""
 
-    def __init__(self, client: Client, namespace: str = "", *, empty: bool = False) -> None:
+    def __init__(self, client: Client, namespace: str = "", *, is_temporary: bool = False) -> None:
         """`namespace`: for manifests without a namespace.
 
-        `empty`: the cluster runs only for these checks. Namespaces are created in it, and missing objects are no
+        `is_temporary`: the cluster runs only for these checks. Namespaces are created in it, and missing objects are no
         findings.
         """
         self._client = client
-        self._empty = empty
+        self._is_temporary = is_temporary
         self._namespace = namespace or "default"
-        self._children = ClusterChecks(client, budget=BUDGET, has_author_rights=True, max_requests=QUESTIONS)
+        self._children = ClusterChecks(client, budget=BUDGET_SECONDS, has_author_rights=True, max_requests=MAX_REQUESTS)
 
     async def check(
         self, checks: Checks, sent: PreparedManifest, created: AbstractSet[Named] = frozenset()
@@ -144,7 +144,7 @@ class ServerChecks:
         return Namespace(stored.metadata.name, stored.metadata.labels, stored.metadata.annotations)
 
     async def _check(self, checks: Checks, sent: PreparedManifest, created: AbstractSet[Named]) -> Findings:
-        if any(error.path.parts[:2] in _IDENTITY for error in sent.faults):
+        if any(error.path.parts[:2] in _IDENTITY_PATHS for error in sent.faults):
             return checks.create(sent)  # a request needs a valid name and namespace
         sent = _without_bad_metadata(sent)
         namespace = dig(sent.object, "metadata", "namespace") or self._namespace
@@ -152,38 +152,38 @@ class ServerChecks:
         if not await self._has_namespace(namespace):
             missing = NAMESPACE_MISSING.at(_AT_NAMESPACE, namespace, namespace=namespace)
             return checks.create(sent).with_findings([missing])
-        stored, plain = None, Checks(FeatureGates())
+        stored, default_checks = None, Checks(FeatureGates())
         try:
             stored = await self._stored_jobset(namespace, dig(sent.object, "metadata", "name"))
         except Forbidden as error:
             cluster_errors.append(NOT_READABLE.at(_AT_NAME, None, why=f"{error.code} {error.reason}"))
         if stored is None:
             findings = checks.create(sent, children=False)
-            gate_errors = _errors_only_in(findings, plain.create(sent, children=False))
+            gate_errors = _errors_only_in(findings, default_checks.create(sent, children=False))
             cluster_errors += await self._children.create(
                 findings.object, findings.errors, checks.gates, namespace=namespace
             )
         else:
             change = PreparedManifest(_as_update(sent.object, stored), sent.faults)
             findings = checks.update(stored, change)
-            gate_errors = _errors_only_in(findings, plain.update(stored, change))
+            gate_errors = _errors_only_in(findings, default_checks.update(stored, change))
             cluster_errors += await self._children.update(
                 stored, findings.object, findings.errors, checks.gates, namespace=namespace
             )
             cluster_errors.append(NOT_LOOKED_UP.at(_AT_NAME, None, name=stored["metadata"]["name"]))
-        if self._empty:
+        if self._is_temporary:
             cluster_errors = [error for error in cluster_errors if error.rule not in RESOURCE_BY_RULE]
         expected = [error for error in cluster_errors if _is_expected(error, namespace, created)]
         findings = findings.with_findings(_not_a_fault(error) for error in cluster_errors if error not in expected)
-        answered, is_by_manager = await self._send_dry_run(sent.object, namespace, stored, findings, expected)
+        server_errors, is_by_manager = await self._send_dry_run(sent.object, namespace, stored, findings, expected)
         uncertain = gate_errors if is_by_manager else frozenset()
-        return _merge_findings(findings, answered, uncertain, {error.path for error in sent.faults})
+        return _merge_findings(findings, server_errors, uncertain, {error.path for error in sent.faults})
 
     async def _has_namespace(self, name: str) -> bool:
         try:
             await self._client.get(NAMESPACES, name, timeout=TIMEOUT)
         except NotFound:
-            return self._empty and await self._create_namespace(name)
+            return self._is_temporary and await self._create_namespace(name)
         except Forbidden:
             pass  # a user who may create JobSets need not have the right to read namespaces
         return True
@@ -207,7 +207,7 @@ class ServerChecks:
         or webhook, or by the manager for a feature gate that is off. If the JobSet has faults, refusals by the API
         server are left out, since `findings` has them.
         """
-        if self._empty:  # no webhook sets defaults there
+        if self._is_temporary:  # no webhook sets defaults there
             obj = with_defaults(obj)[0]
         body = {key: value for key, value in without_nulls(obj).items() if key != "status"}
         warnings: list[str] = []
@@ -239,7 +239,8 @@ class ServerChecks:
         }
         texts = (text for text in dict.fromkeys(warnings) if not MORE_WARNINGS.fullmatch(text))
         texts = (text for text in texts if RULE_SUFFIX.sub("", text) not in known_warnings)
-        new_warnings = [error for error in map(_warning_of, texts) if not _is_found_in_full(error, findings.warnings)]
+        server_warnings = map(_warning_of, texts)
+        new_warnings = [error for error in server_warnings if not _is_found_with_details(error, findings.warnings)]
         return [*server_errors, *new_warnings], is_by_manager
 
     async def _stored_jobset(self, namespace: str, name: object) -> JSON | None:
@@ -295,16 +296,16 @@ def _merge_findings(
         for error in server_errors
         if error.path not in unsent
         and not any(text.startswith(error.body) for text in texts_by_path[error.path])
-        and not _is_found_in_full(error, certain)
+        and not _is_found_with_details(error, certain)
     ]
     return Findings(tuple(certain), findings.warnings, findings.object).with_findings(new)
 
 
-def _is_found_in_full(server_error: FieldError, findings: Sequence[FieldError]) -> bool:
+def _is_found_with_details(server_error: FieldError, findings: Sequence[FieldError]) -> bool:
     """Whether `findings` has the same finding as the manager, with names and amounts that the manager leaves out."""
     text = server_error.verbatim or server_error.detail
     at_path = (error for error in findings if error.rule is not None and error.path == server_error.path)
-    rules = (IN_FULL.get(error.rule) for error in at_path if error.rule is not None)
+    rules = (DETAILED_RULES.get(error.rule) for error in at_path if error.rule is not None)
     return any(rule is not None and _wording(rule.message).search(text) for rule in rules)
 
 

@@ -29,18 +29,18 @@ from policy.suites.rounds import Round, namespace_name, standing_exceptions
 from policy.suites.types import SuiteNamespace
 from webhooks.policy.watches import JOBSET_POLICIES, POLICY_EXCEPTIONS
 
-AT_ONCE = 16
+MAX_PARALLEL_TESTS = 16
 """At most this many tests run at the same time."""
 IN_FORCE_TIMEOUT = 60.0
 """Seconds within which stored objects have to be in force, and the audit log has to have its lines."""
-PAUSE = 0.05
+POLL_SECONDS = 0.05
 """Seconds between two looks at a condition."""
-TRIES = 5
+MAX_TRIES = 5
 """At most this many requests are sent for one test until one of them is judged."""
 TIMEOUT = 30.0
 """Seconds for one request."""
 
-NO_VERDICTS = {409, 429, 502, 503, 504}
+NO_VERDICT_CODES = {409, 429, 502, 503, 504}
 """Codes of answers that are no verdicts about the JobSet, such as a conflict or too many requests."""
 NO_WEBHOOK = "failed calling webhook"
 """Prefix of the API server's message about a webhook that has not answered in time."""
@@ -58,21 +58,21 @@ class SentTest:
     @property
     def is_verdict(self) -> bool:
         """Whether the answer is a verdict about the JobSet."""
-        return self.code not in NO_VERDICTS and NO_WEBHOOK not in str(dig(self.body, "message"))
+        return self.code not in NO_VERDICT_CODES and NO_WEBHOOK not in str(dig(self.body, "message"))
 
 
 @dataclass(slots=True)
 class Server:
     """The local API server of a run, with the names of the objects that are stored on it.
 
-    `probes`, `asked` and `done` are the numbers of probes, of dry runs and of answered tests.
+    The counts are the numbers of probes, of dry runs and of answered tests.
     """
 
     client: Client
     audit_log: Path
-    probes: int = 0
-    asked: int = 0
-    done: int = 0
+    probe_count: int = 0
+    dry_run_count: int = 0
+    answered_count: int = 0
     jobsets: list[tuple[str, str]] = field(default_factory=list)
     policies: list[str] = field(default_factory=list)
     exceptions: list[tuple[str, str]] = field(default_factory=list)
@@ -86,9 +86,9 @@ class Server:
             answer = (await self._send_probe()).body
             return dig(answer, "spec", "replicatedJobs", 0, "template", "spec", "completionMode") is not None
 
-        await _until(is_defaulted, "the webhooks of JobSets")
+        await _wait_until(is_defaulted, "the webhooks of JobSets")
 
-    async def withdraw(self) -> None:
+    async def delete_policies(self) -> None:
         """Delete all stored policies, exceptions and admission policies."""
         if self.admission:
             for resource, name in self.admission:
@@ -100,16 +100,16 @@ class Server:
             await self.client.delete(JOBSET_POLICIES, name)
         self.policies.clear()
 
-    async def enter(self, loaded: LoadedSuite, round_: Round) -> None:
+    async def store_round(self, loaded: LoadedSuite, round_: Round) -> None:
         """Store the objects of a round, and wait until they are in force. Raises `CheckError`."""
         if round_.olds:
-            await self.withdraw()
+            await self.delete_policies()
             await self._await_policies()
         for namespace, name in self.jobsets:
             await self.client.delete(JOBSETS, name, namespace=namespace)
         self.jobsets.clear()
-        for wanted in round_.namespaces.values():
-            await self._apply_namespace(wanted)
+        for namespace_of_round in round_.namespaces.values():
+            await self._apply_namespace(namespace_of_round)
         for (namespace, name), old_jobset in round_.olds.items():
             body = _place_jobset(loaded.jobsets[old_jobset], namespace, name)
             await self._create(JOBSETS, body, f"JobSet {old_jobset}", namespace)
@@ -130,18 +130,18 @@ class Server:
                 self.admission.append((_resource(body), str(dig(body, "metadata", "name"))))
             await self._await_admission()
 
-    async def ask(
+    async def send_tests(
         self, loaded: LoadedSuite, numbers: Sequence[int], progress: Callable[[int], None]
     ) -> dict[int, Answer]:
         """The API server's answers to the tests with these indexes. `progress` is called with the number of answers."""
         start = self.audit_log.stat().st_size
-        limit = asyncio.Semaphore(AT_ONCE)
+        limit = asyncio.Semaphore(MAX_PARALLEL_TESTS)
 
         async def send(number: int) -> SentTest:
             async with limit:
                 sent = await self._send_test(loaded, number)
-            self.done += 1
-            progress(self.done)
+            self.answered_count += 1
+            progress(self.answered_count)
             return sent
 
         answers = await asyncio.gather(*map(send, numbers))
@@ -155,7 +155,7 @@ class Server:
         test = loaded.suite.tests[number]
         namespace = namespace_name(test)
         body = _place_jobset(loaded.jobsets[test.jobset], namespace, test.jobset)
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             if test.old_jobset:
                 stored = await self.client.get(JOBSETS, test.jobset, namespace=namespace)
                 identity = {key: stored["metadata"][key] for key in ("resourceVersion", "uid")}
@@ -170,8 +170,8 @@ class Server:
 
     async def _dry_run(self, method: str, path: str, body: JSON) -> SentTest:
         """Send a dry run. Returns its answer, whatever the code."""
-        self.asked += 1
-        token = f"{probes.NAME}-{self.asked}"
+        self.dry_run_count += 1
+        token = f"{probes.NAME}-{self.dry_run_count}"
         request = Request(
             method=method,
             path=path,
@@ -199,7 +199,7 @@ class Server:
                     annotations[token] = event.get("annotations") or {}
             return annotations.keys() >= tokens
 
-        await _until(is_complete, "the audit log")
+        await _wait_until(is_complete, "the audit log")
 
         return annotations
 
@@ -208,8 +208,8 @@ class Server:
 
     async def _await_policies(self, *, exceptions: bool = False) -> None:
         """Wait until the webhooks know the stored policies and namespaces, and also the exceptions if `exceptions`."""
-        self.probes += 1
-        number, name = self.probes, probes.name(self.probes)
+        self.probe_count += 1
+        number, name = self.probe_count, probes.name(self.probe_count)
         await self._create(JOBSET_POLICIES, probes.policy(number), name)
         await self._apply_namespace(SuiteNamespace(name=probes.NAME, labels={probes.LABEL: str(number)}))
 
@@ -223,25 +223,25 @@ class Server:
         async def is_excepted() -> bool:
             return await refusals() == 1
 
-        await _until(is_known, "the policies")
+        await _wait_until(is_known, "the policies")
         if exceptions:
             body = probes.exception(number, rfc3339(now() + probes.EXCEPTION_LIFETIME))
             await self._create(POLICY_EXCEPTIONS, body, name, probes.NAME)
-            await _until(is_excepted, "the exceptions")
+            await _wait_until(is_excepted, "the exceptions")
             await self.client.delete(POLICY_EXCEPTIONS, name, namespace=probes.NAME)
         await self.client.delete(JOBSET_POLICIES, name)
 
     async def _await_admission(self) -> None:
         """Wait until the API server knows the stored admission policies."""
-        self.probes += 1
-        name, bodies = probes.name(self.probes), probes.admission(self.probes)
+        self.probe_count += 1
+        name, bodies = probes.name(self.probe_count), probes.admission(self.probe_count)
         for body in bodies:
             await self._create(_resource(body), body, name)
 
         async def has_warned() -> bool:
             return any(f"'{name}'" in text for text in (await self._send_probe()).warnings)
 
-        await _until(has_warned, "the admission policies")
+        await _wait_until(has_warned, "the admission policies")
         for body in reversed(bodies):
             await self.client.delete(_resource(body), name)
 
@@ -258,11 +258,11 @@ class Server:
 
     async def _delete_exceptions(self) -> bool:
         """Delete the stored exceptions. Returns whether there were any."""
-        had = bool(self.exceptions)
+        had_exceptions = bool(self.exceptions)
         for namespace, name in self.exceptions:
             await self.client.delete(POLICY_EXCEPTIONS, name, namespace=namespace)
         self.exceptions.clear()
-        return had
+        return had_exceptions
 
     async def _create(self, resource: Resource, body: JSON, subject: str, namespace: str | None = None) -> None:
         """Create an object. Tries again while a webhook does not answer. `subject`: the object in messages."""
@@ -276,12 +276,12 @@ class Server:
                 return False
             return True
 
-        await _until(is_accepted, f"an answer about {subject}")
+        await _wait_until(is_accepted, f"an answer about {subject}")
 
-    async def _apply_namespace(self, wanted: SuiteNamespace) -> None:
+    async def _apply_namespace(self, namespace: SuiteNamespace) -> None:
         """Create or replace a namespace with these labels and annotations."""
-        name = wanted.name or DEFAULT
-        fields: JSON = {"labels": dict(wanted.labels), "annotations": dict(wanted.annotations)}
+        name = namespace.name or DEFAULT
+        fields: JSON = {"labels": dict(namespace.labels), "annotations": dict(namespace.annotations)}
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **fields}}
         try:
             await self.client.create(NAMESPACES, body)
@@ -324,11 +324,11 @@ def _resource(body: JSON) -> Resource:
     return Resource(group, version, kind, plural.lower(), namespaced=False)
 
 
-async def _until(reached: Callable[[], Awaitable[bool]], subject: str) -> None:
-    """Wait until `reached` returns True. Raises `CheckError` after `IN_FORCE_TIMEOUT`, with `subject` in its text."""
+async def _wait_until(condition: Callable[[], Awaitable[bool]], subject: str) -> None:
+    """Wait until `condition` returns True. Raises `CheckError` after `IN_FORCE_TIMEOUT`, with `subject` in its text."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + IN_FORCE_TIMEOUT
-    while not await reached():
+    while not await condition():
         if loop.time() > deadline:
             raise CheckError(f"the local API server: not within {IN_FORCE_TIMEOUT:g} s: {subject}")
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(POLL_SECONDS)

@@ -74,7 +74,7 @@ async def check_manifests(options: Options, server: "AbstractAsyncContextManager
         allow_none=options.allow_none,
         problems=report.problems,
     )
-    of_policies: list[Document] = []
+    policy_documents: list[Document] = []
     checks, names, services = Checks(options.gates, options.namespace), Names(), Services()
     filed_policies = _load_policies(options, report, inputs) if options.policies else None
     filled_in: set[str] = set()
@@ -84,14 +84,14 @@ async def check_manifests(options: Options, server: "AbstractAsyncContextManager
         for document in inputs.documents():
             findings = None
             if isinstance(document.value, dict) and not is_jobset(document.value):
-                of_policies.append(document)
+                policy_documents.append(document)
                 continue
             if not document.broken and isinstance(document.value, dict):
                 report.count_jobset(document.source.name)
                 document = checks.respelt(document)  # noqa: PLW2901 (the corrected document)
                 sent = checks.prepare(document.value)
                 if filed_policies and filed_policies.policies:
-                    await checker.look_up_namespace(_namespace(sent.object), filed_policies.known)
+                    await checker.look_up_namespace(_namespace(sent.object), filed_policies.known_namespaces)
                 # A cluster sets the defaults of its own policies.
                 with_defaults = (
                     sent if options.server or not filed_policies else filed_policies.with_defaults(sent, checks.gates)
@@ -106,13 +106,13 @@ async def check_manifests(options: Options, server: "AbstractAsyncContextManager
                     findings = _with_policies(findings, filed_policies, options, report)
             located = locate_findings(document, findings)
             report.add(with_placeholders_once(located, document.value, filled_in))
-    if of_policies:
+    if policy_documents:
         from authoring.policies import check_each_file  # noqa: PLC0415 (loaded only if there are policies)
 
-        check_each_file(of_policies, report, options.gates)
+        check_each_file(policy_documents, report, options.gates)
     if filed_policies:
         filed_policies.warn(report, options.gates, everywhere=not options.names)
-    allow_none, hint = options.allow_none or bool(of_policies), _conversion_hint(options.names, inputs.other_names)
+    allow_none, hint = options.allow_none or bool(policy_documents), _conversion_hint(options.names, inputs.other_names)
     report.finish(inputs.files, inputs.other_objects, allow_none=allow_none, hint=hint)
     if options.strict and report.skipped_checks:
         notes = count_noun(report.skipped_checks, "note")
@@ -132,7 +132,7 @@ def _load_policies(options: Options, report: Report, inputs: Inputs) -> "FiledPo
         at=options.at,
         labels=dict(options.namespace_labels),
         annotations=dict(options.namespace_annotations),
-        known=inputs.namespaces,
+        known_namespaces=inputs.namespaces,
         filed_policies=policies,
         filed_exceptions=exceptions,
     )
@@ -160,8 +160,8 @@ class _ServerChecker:
         self._checks = checks
         self._report = report
         self._server: ServerChecks | None = None
-        self._checked = 0
-        self._looked_up: set[str] = set()
+        self._checked_count = 0
+        self._looked_up_namespaces: set[str] = set()
 
     async def connect(
         self, stack: contextlib.AsyncExitStack, server: "AbstractAsyncContextManager[ServerChecks | None]"
@@ -178,7 +178,7 @@ class _ServerChecker:
             except CheckError as error:
                 self._give_up(error)
             else:
-                self._checked += 1
+                self._checked_count += 1
                 return findings
         return self._checks.create(sent)
 
@@ -189,22 +189,22 @@ class _ServerChecker:
         """
         from policy.judged import Namespace  # noqa: PLC0415 (as above)
 
-        if self._server is None or name in self._looked_up:
+        if self._server is None or name in self._looked_up_namespaces:
             return
-        self._looked_up.add(name)
+        self._looked_up_namespaces.add(name)
         try:
             namespace_of_server = await self._server.namespace(name) or Namespace(name)
         except CheckError as error:
             self._give_up(error)
         else:
-            of_file = known.get(name, namespace_of_server)
-            labels = {**namespace_of_server.labels, **of_file.labels}
-            annotations = {**namespace_of_server.annotations, **of_file.annotations}
+            namespace_of_file = known.get(name, namespace_of_server)
+            labels = {**namespace_of_server.labels, **namespace_of_file.labels}
+            annotations = {**namespace_of_server.annotations, **namespace_of_file.annotations}
             known[name] = Namespace(namespace_of_server.name, labels, annotations)
 
     def _give_up(self, error: CheckError) -> None:
         self._server = None
-        self._report.problems.append(f"{error}; JobSets that were checked there: {self._checked}")
+        self._report.problems.append(f"{error}; JobSets that were checked there: {self._checked_count}")
 
 
 def _namespace(obj: JSON) -> str:

@@ -1,4 +1,4 @@
-"""The conditions in the status of policies and exceptions. Pure; the caller passes the time."""
+"""The conditions in the status of policies and exceptions. The caller passes the time. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -22,7 +22,7 @@ USED: Final = "Used"
 
 FIRST_USED: Final = "FirstUsed"
 
-MAX_SAID = 5
+MAX_NAMED_ERRORS = 5
 """At most this many faults or conflicts are named in a message. The number of the others is added."""
 MAX_TEXT = 300
 """At most this many characters of one fault or conflict are in a message."""
@@ -48,37 +48,37 @@ def policy_status(
 ) -> JobSetPolicyStatus:
     """The status of a policy with its present conditions. `policies`: all policies in force.
 
-    `enforcement`: None if it is not known yet; the condition InAPIServer then stays as it is.
+    If `enforcement` is None, it is not known yet, and the condition InAPIServer stays as it is.
     """
     own_faults = faults(policy)
     message = _join_errors(own_faults) if own_faults else "the policy is in force"
     reason = "Faulty" if own_faults else IN_FORCE
-    conditions = _with(status.conditions, READY, not own_faults, reason, message, at)
+    conditions = _put(status.conditions, READY, not own_faults, reason, message, at)
     contradictions = conflicts(policy, policies, gates)
     if contradictions:
-        conditions = _with(conditions, CONFLICTING, True, "ContradictingDefaults", _join_errors(contradictions), at)
+        conditions = _put(conditions, CONFLICTING, True, "ContradictingDefaults", _join_errors(contradictions), at)
     elif find(conditions, CONFLICTING) is not None:
-        conditions = _with(conditions, CONFLICTING, False, "NoConflict", "defaults and other policies agree", at)
+        conditions = _put(conditions, CONFLICTING, False, "NoConflict", "defaults and other policies agree", at)
     if not policy.spec.is_enforced_by_api_server:
         conditions = tuple(condition for condition in conditions if condition.type != IN_API_SERVER)
     elif enforcement is not None:
-        conditions = _with(conditions, IN_API_SERVER, enforcement.holds, enforcement.reason, enforcement.message, at)
+        conditions = _put(conditions, IN_API_SERVER, enforcement.holds, enforcement.reason, enforcement.message, at)
     return msgspec.structs.replace(status, conditions=conditions, observed_generation=policy.metadata.generation)
 
 
 def exception_status(exception: JobSetPolicyException, stands: Standing, at: str) -> JobSetPolicyExceptionStatus:
     """The present status of an exception. `stands`: whether the exception counts now."""
     status = exception.status
-    until = None if stands.until is None else format_time(stands.until)
+    until = None if stands.end_time is None else format_time(stands.end_time)
     message = stands.why_not or f"it counts until {until}"
-    if stands.absent and not stands.why_not:
-        message += f"; the policy has no rule {' or '.join(stands.absent)}"
-    conditions = _with(status.conditions, IN_FORCE, not stands.why_not, stands.reason, message, at)
+    if stands.missing_rules and not stands.why_not:
+        message += f"; the policy has no rule {' or '.join(stands.missing_rules)}"
+    conditions = _put(status.conditions, IN_FORCE, not stands.why_not, stands.reason, message, at)
     if status.first_used is not None:
         message = f"it was first used at {status.first_used}"
         if status.reviews_from != API_SERVER:
             message += f"; {FORGEABLE}"
-        conditions = _with(conditions, USED, True, FIRST_USED, message, at)
+        conditions = _put(conditions, USED, True, FIRST_USED, message, at)
     return msgspec.structs.replace(status, conditions=conditions, until=until)
 
 
@@ -95,11 +95,11 @@ def reportable_conditions(before: JobSetPolicyExceptionStatus, after: JobSetPoli
 
 def _join_errors(errors: Iterable[FieldError]) -> str:
     texts = [shorten(error.reader_text, MAX_TEXT) for error in errors]
-    more = [f"and {len(texts) - MAX_SAID} more"] if len(texts) > MAX_SAID else []
-    return "; ".join([*texts[:MAX_SAID], *more])
+    more = [f"and {len(texts) - MAX_NAMED_ERRORS} more"] if len(texts) > MAX_NAMED_ERRORS else []
+    return "; ".join([*texts[:MAX_NAMED_ERRORS], *more])
 
 
-def _with(conditions: Conditions, kind: str, status: bool, reason: str, message: str, at: str) -> Conditions:
+def _put(conditions: Conditions, kind: str, status: bool, reason: str, message: str, at: str) -> Conditions:
     """The conditions with one added or replaced. A replaced condition of the same status keeps its transition time."""
     old, value = find(conditions, kind), "True" if status else "False"
     since = old.last_transition_time if old is not None and old.status == value else at

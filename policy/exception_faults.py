@@ -112,13 +112,13 @@ def _policy_faults(
             suggestion = did_you_mean(rule, sorted(demanded), intro="its rules are")
             yield UNUSED.at(SPEC.at("rules", i), rule, policy=name, rule=rule, known=suggestion)
     stands = standing(exception, policy, namespace, now)
-    if stands.until is None and expires is not None:
+    if stands.end_time is None and expires is not None:
         yield NOT_ALLOWED.at(SPEC.at("policy"), why=stands.why_not, example=_example(namespace))
     allowed = policy.spec.exceptions
-    if allowed is not None and stands.until is not None and expires is not None and stands.until < expires:
+    if allowed is not None and stands.end_time is not None and expires is not None and stands.end_time < expires:
         expiry_path, until, limit = SPEC.at("expiresAt"), exception.spec.expires_at, allowed.max_duration
-        end = format_time(stands.until.replace(microsecond=0))
-        if now < stands.until:
+        end = format_time(stands.end_time.replace(microsecond=0))
+        if now < stands.end_time:
             yield TOO_LONG.at(expiry_path, until, policy=name, most=limit, latest=end)
         elif now < expires:
             yield OVER.at(expiry_path, until, policy=name, most=limit, end=end)

@@ -1,4 +1,4 @@
-"""Decides whether an exception counts, for admission and the command line. Pure; the caller passes the time."""
+"""Decides whether an exception counts, for admission and the command line. The caller passes the time. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,15 +46,15 @@ class Standing:
     """Whether an exception counts at a time.
 
     - `why_not`: why the exception does not count; empty if it counts.
-    - `until`: when the exception ends; None if it is not known.
+    - `end_time`: when the exception ends; None if it is not known.
     - `reason`: the reason of the condition InForce.
-    - `absent`: rules of the exception that its policy does not have.
+    - `missing_rules`: the names of rules of the exception that its policy does not have.
     """
 
     why_not: str = ""
-    until: datetime | None = None
+    end_time: datetime | None = None
     reason: str = IN_FORCE
-    absent: tuple[str, ...] = ()
+    missing_rules: tuple[str, ...] = ()
 
 
 def standing(
@@ -74,25 +74,28 @@ def standing(
     if namespace is not None and not allowed.allowed_namespaces.matches(namespace.labels):
         reason = namespace_mismatch(allowed.allowed_namespaces, "exceptions.allowedNamespaces", namespace)
         return Standing(f"policy {name} allows no exceptions in this namespace: {reason}", reason=NOT_ALLOWED)
-    until = ends_at(exception, allowed, now)
-    if until is None:
+    end_time = ends_at(exception, allowed, now)
+    if end_time is None:
         return Standing("expiresAt is not a time with a time zone", reason=NOT_ALLOWED)
-    return _until(exception, policy, until, now)
+    return _standing_until(exception, policy, end_time, now)
 
 
-def _until(exception: JobSetPolicyException, policy: JobSetPolicy, until: datetime, now: datetime) -> Standing:
-    """Whether an exception counts now, if its policy allows the exception until `until`."""
-    if now >= until:
-        return Standing(f"it ended at {format_time(until)}", until, EXPIRED)
-    demanded = {rule.name for rule, _ in rules_in_force(policy)}
-    absent = tuple(rule for rule in exception.spec.rules if rule not in demanded)
-    if len(absent) == len(exception.spec.rules):
-        return Standing(f"policy {policy.metadata.name} has no rule {' or '.join(absent)}", until, NO_RULE, absent)
-    return Standing("", until, absent=absent)
+def _standing_until(
+    exception: JobSetPolicyException, policy: JobSetPolicy, end_time: datetime, now: datetime
+) -> Standing:
+    """Whether an exception counts now, if its policy allows the exception until `end_time`."""
+    if now >= end_time:
+        return Standing(f"it ended at {format_time(end_time)}", end_time, EXPIRED)
+    rules_of_policy = {rule.name for rule, _ in rules_in_force(policy)}
+    missing_rules = tuple(rule for rule in exception.spec.rules if rule not in rules_of_policy)
+    if len(missing_rules) == len(exception.spec.rules):
+        why_not = f"policy {policy.metadata.name} has no rule {' or '.join(missing_rules)}"
+        return Standing(why_not, end_time, NO_RULE, missing_rules)
+    return Standing("", end_time, missing_rules=missing_rules)
 
 
 def ends_at(exception: JobSetPolicyException, allowed: Exceptions, now: datetime) -> datetime | None:
-    """When an allowed exception ends: at `expiresAt`, or earlier by the policy; None if `expiresAt` is not a time."""
+    """The end of an allowed exception, by `expiresAt` or earlier by its policy; None if `expiresAt` is not a time."""
     expires = time_of(exception.spec.expires_at)
     created = time_of(exception.metadata.creation_timestamp or "") or now
     return None if expires is None else min(expires, created + duration_of(allowed.max_duration))

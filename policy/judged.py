@@ -1,4 +1,4 @@
-"""The JobSet in the form that rules of policies read: its templates, its size, its namespace. Pure.
+"""The JobSet in the form that rules of policies read, with its templates, its size and its namespace. Pure.
 
 Rules read the template of each ReplicatedJob once, since all its Jobs have the same template. They read the pod spec
 that the controller will build, with the containers and volumes that other fields of the JobSet add. A finding about an
@@ -46,14 +46,14 @@ class Template:
         return max(self.rjob.replicas, 0)
 
     @cached_property
-    def pods_of_job(self) -> int:
+    def pods_per_job(self) -> int:
         """The number of pods that one of its Jobs has at once."""
         return max(pods_at_once(self.rjob), 0)
 
     @property
     def pods(self) -> int:
         """The number of pods that all its Jobs together have at once."""
-        return self.jobs * self.pods_of_job
+        return self.jobs * self.pods_per_job
 
     @property
     def job_path(self) -> Path:
@@ -110,11 +110,11 @@ class Template:
 
     def request_path(self, resource: str) -> Path:
         """The path of the largest request of a resource by a container or pod; the path of the pod without one."""
-        best, path = Fraction(-1), self.pod_path
+        largest, path = Fraction(-1), self.pod_path
         for parts, name, value in stated_amounts(self.pod):
             amount = countable_amount(name, value) if name == resource and parts[0] != "overhead" else None
-            if amount is not None and amount > best:
-                best, path = Fraction(amount), self.at(*parts)
+            if amount is not None and amount > largest:
+                largest, path = Fraction(amount), self.at(*parts)
         return path
 
     @cached_property
@@ -151,13 +151,13 @@ class JudgedJobSet:
     """A JobSet with its defaults."""
 
     js: JobSet
-    _known: dict[Callable[[Template], Any], Sequence[Any]] = field(default_factory=dict, compare=False, repr=False)
+    _results: dict[Callable[[Template], Any], Sequence[Any]] = field(default_factory=dict, compare=False, repr=False)
 
-    def each(self, look: Callable[[Template], T]) -> Sequence[T]:
-        """The result of `look` for each template. It is cached for all policies, so it has to be small."""
-        if look not in self._known:
-            self._known[look] = tuple(map(look, self.templates))
-        return self._known[look]
+    def each(self, compute: Callable[[Template], T]) -> Sequence[T]:
+        """The result of `compute` for each template. Results are cached for all policies, so they have to be small."""
+        if compute not in self._results:
+            self._results[compute] = tuple(map(compute, self.templates))
+        return self._results[compute]
 
     @cached_property
     def templates(self) -> tuple[Template, ...]:
@@ -193,9 +193,9 @@ class JudgedJobSet:
     @cached_property
     def named_claims(self) -> frozenset[str]:
         """The names of existing claims for devices that the JobSet uses."""
-        shared = [entry.resource_claims for entry in self._groups]
-        shared += [entry.job.resource_claims for entry in self._groups if entry.job]
-        names = {claim.resource_claim_name for claims in shared for claim in claims}
+        claim_lists = [entry.resource_claims for entry in self._groups]
+        claim_lists += [entry.job.resource_claims for entry in self._groups if entry.job]
+        names = {claim.resource_claim_name for claims in claim_lists for claim in claims}
         names |= {claim.get("resourceClaimName") or "" for item in self.templates for claim in item.claims_of_job}
         return frozenset(names - {""}).union(*(template.claims.existing for template in self.templates))
 

@@ -66,19 +66,19 @@ class LimitInForce(NamedTuple):
     - `amount`: None if there is no limit, or if the limit is unreadable.
     - `text`: the text of the limit.
     - `source`: where the text is written in the namespace; empty for a limit in the policy.
-    - `unreadable`: whether `text`, which is from the namespace, is not a valid limit.
+    - `is_unreadable`: whether `text`, which is from the namespace, is not a valid limit.
     - `form`: the valid form of the text, such as "a whole number".
     """
 
     amount: Amount | None
     text: str = ""
     source: str = ""
-    unreadable: bool = False
+    is_unreadable: bool = False
     form: str = ""
 
 
 NO_BOUND = LimitInForce(None)
-_LARGE = 10**6
+_LARGE_AMOUNT = 10**6
 """From this amount on, mostly bytes, an amount may have a unit of another kind (Gi or G) than its limit."""
 _WHOLE = re.compile(WHOLE_PATTERN, re.ASCII)
 
@@ -96,7 +96,7 @@ def read_limit(limit: Limit, text: int | str) -> Amount | None:
 
 
 def effective_limit(limit: Limit, namespace: Namespace) -> LimitInForce:
-    """The limit in this namespace: of its label, else of its annotation, else the limit in the policy."""
+    """The limit in this namespace, by its label, else by its annotation, else by the policy."""
     sources: tuple[tuple[str, str, Mapping[str, str]], ...] = (
         ("label", limit.from_namespace_label, namespace.labels),
         ("annotation", limit.from_namespace_annotation, namespace.annotations),
@@ -127,7 +127,7 @@ class Number(NamedTuple):
     replicated_job: str = ""
 
     @property
-    def exceeds(self) -> bool:
+    def exceeds_limit(self) -> bool:
         return self.limit.amount is not None and self.amount > self.limit.amount
 
     @property
@@ -145,7 +145,7 @@ def as_text(amount: Amount, limit: str) -> str:
     if limit.isdecimal() and isinstance(amount, int):
         return str(amount)
     same_kind = with_unit(amount, limit)
-    other_kind = with_unit(amount, "" if limit.endswith("i") else "Mi") if amount >= _LARGE else same_kind
+    other_kind = with_unit(amount, "" if limit.endswith("i") else "Mi") if amount >= _LARGE_AMOUNT else same_kind
     return min(same_kind, other_kind, key=len)
 
 
@@ -177,12 +177,12 @@ def _limit_error(number: Number, error: FieldError) -> LimitError:
 def check_limit(number: Number, exceeded: Rule, value: Any = None) -> Iterator[FieldError]:
     """The finding that a number exceeds its limit, or that the namespace has a limit that cannot be read."""
     limit = number.limit
-    if limit.unreadable:
+    if limit.is_unreadable:
         error = BAD_LIMIT.at(
             number.find_path(), what=number.name, text=limit.text, source=limit.source, form=limit.form
         )
         yield _limit_error(number, error)
-    elif number.exceeds:
+    elif number.exceeds_limit:
         source = f" by {limit.source}" if limit.source else ""
         words = {"amount": number.amount_text, "what": number.name, "limit": limit.text, "source": source}
         error = exceeded.at(number.find_path(), value, **words, parts=lambda: "; ".join(number.parts()))

@@ -1,4 +1,4 @@
-"""Says why a selector of a policy does not match a JobSet or a namespace. Pure."""
+"""Finds why a selector of a policy does not match a JobSet or a namespace. Pure."""
 
 from dataclasses import dataclass
 
@@ -21,9 +21,9 @@ class Mismatch:
 
     def __str__(self) -> str:
         key = self.requirement.key
-        has = f"{key}={self.labels[key]}" if key in self.labels else "no such label"
+        label = f"{key}={self.labels[key]}" if key in self.labels else "no such label"
         wanted = shorten(str(self.requirement), MAX_TEXT)
-        return f"{self.selector} wants {wanted}, and {self.owner} has {shorten(has, MAX_TEXT)}"
+        return f"{self.selector} wants {wanted}, and {self.owner} has {shorten(label, MAX_TEXT)}"
 
 
 def namespace_mismatch(selector: Selector, field: str, namespace: Namespace) -> Mismatch | None:

@@ -17,13 +17,13 @@ DEADLINE: Final = "activeDeadlineSeconds"
 
 Record = Mapping[str, list[str]]
 """The names of defaults by the name of their policy."""
-_record = msgspec.json.Decoder(dict[str, list[str]])
+_record_decoder = msgspec.json.Decoder(dict[str, list[str]])
 
 
 def record_of(text: Any) -> Record:
-    """The defaults in the value of the annotation. Empty if the value is invalid: authors may write anything there."""
+    """The defaults in the value of the annotation; empty if the value is invalid, since authors may write anything."""
     try:
-        return _record.decode(text) if isinstance(text, str) else {}
+        return _record_decoder.decode(text) if isinstance(text, str) else {}
     except (msgspec.MsgspecError, ValueError):
         return {}
 

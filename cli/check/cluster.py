@@ -22,7 +22,7 @@ async def connect(kubeconfig: str, context: str, *, empty: bool = False) -> Asyn
         async with session.connect(kubeconfig=kubeconfig, context=context) as connection:
             async with asyncio.timeout(TIMEOUT):
                 await connection.client.raw(path)
-            yield ServerChecks(connection.client, connection.namespace, empty=empty)
+            yield ServerChecks(connection.client, connection.namespace, is_temporary=empty)
     except NotFound as error:
         raise CheckError(f"the cluster does not serve JobSets ({path}): apply manifests/install.yaml first") from error
     except (KubeError, TimeoutError) as error:

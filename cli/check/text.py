@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Container, Iterator, Sequence
 from typing import TextIO
 
-from authoring.findings import NOTES, Finding, Report
+from authoring.findings import NOTE_RULES, Finding, Report
 from cli.messages import printable, write_messages
 from webhooks.jobset.ignored_rules import can_be_ignored
 
@@ -22,7 +22,7 @@ def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, with_na
         if color:
             location, severity = f"{_BOLD}{location}{_RESET}", f"{_COLORS[finding.severity]}{severity}{_RESET}"
         subject = f"{finding.kind} {finding.jobset}: " if finding.file in with_names and finding.jobset else ""
-        rule = f" [{finding.rule}]" if can_be_ignored(finding.error) and finding.rule not in NOTES else ""
+        rule = f" [{finding.rule}]" if can_be_ignored(finding.error) and finding.rule not in NOTE_RULES else ""
         out.write(f"{location} {severity} {printable(subject + finding.reader_text)}{rule}\n")
         out.writelines(f"{line}\n" for line in _excerpt(finding, color=color))
 

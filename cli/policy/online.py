@@ -89,10 +89,10 @@ async def _judge_suite_online(
     server: Server, loaded: LoadedSuite, results: list[Result], report: Report, test_count: int
 ) -> list[Result]:
     merged_results = list(results)
-    await server.withdraw()
+    await server.delete_policies()
     for round_ in rounds(loaded, [number for number, result in enumerate(results) if result.is_askable]):
-        await server.enter(loaded, round_)
-        answers = await server.ask(loaded, round_.tests, lambda done: report(f"{done} of {test_count}"))
+        await server.store_round(loaded, round_)
+        answers = await server.send_tests(loaded, round_.tests, lambda done: report(f"{done} of {test_count}"))
         for number, answer in answers.items():
             merged_results[number] = _add_answer(loaded, number, results[number], answer)
     return merged_results

@@ -107,8 +107,8 @@ def _exception_json(
         "name": exception.metadata.name,
         "policy": exception.spec.policy,
         "rules": list(exception.spec.rules),
-        "until": format_time(current_standing.until) if current_standing.until else None,
-        "absentRules": list(current_standing.absent),
+        "until": format_time(current_standing.end_time) if current_standing.end_time else None,
+        "absentRules": list(current_standing.missing_rules),
         "whyNot": current_standing.why_not,
     }
 

@@ -175,9 +175,9 @@ class PolicyReconciler:
                 self._recorder.record(_reference(exception), "Normal", f"Exception{event}", note)
                 if policy is not None:
                     self._metrics.exception(policy_name, event)
-        if stands.why_not or stands.until is None:
+        if stands.why_not or stands.end_time is None:
             return None
-        return Result(min((stands.until - at).total_seconds() + END_DELAY, LOOK_AGAIN))
+        return Result(min((stands.end_time - at).total_seconds() + END_DELAY, LOOK_AGAIN))
 
     async def _write(self, exception: JobSetPolicyException, status: dict[str, object]) -> None:
         """Write every field that this controller sets; `until` is removed if it is unset now."""

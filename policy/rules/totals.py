@@ -91,7 +91,7 @@ def _claims(template: Template) -> int:
 
 def _pod_parts(judged: JudgedJobSet) -> list[str]:
     return first_parts(
-        f"{template.rjob.name} has {template.jobs} x {template.pods_of_job} = {template.pods}"
+        f"{template.rjob.name} has {template.jobs} x {template.pods_per_job} = {template.pods}"
         for template in judged.templates
     )
 

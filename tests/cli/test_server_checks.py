@@ -279,7 +279,7 @@ VOLUMES = {
 async def test_a_cluster_that_runs_for_the_checks_alone_lacks_nothing():
     checks = Checks(FeatureGates(), "default")
     sent = checks.prepare(jobset(rjob(pod=VOLUMES)))
-    found = await ServerChecks(Client(Bare(201, "")), empty=True).check(checks, sent)
+    found = await ServerChecks(Client(Bare(201, "")), is_temporary=True).check(checks, sent)
     assert found.warnings == ()
 
 
@@ -295,7 +295,7 @@ async def test_only_a_cluster_without_webhooks_is_sent_our_defaults(empty: bool,
 
     checks = Checks(FeatureGates(), "default")
     sent = checks.prepare(jobset(rjob(), failurePolicy={"rules": [{"action": "FailJobSet"}]}))
-    await ServerChecks(Client(Recording(201, "")), empty=empty).check(checks, sent)
+    await ServerChecks(Client(Recording(201, "")), is_temporary=empty).check(checks, sent)
     assert [rule.get("name") for rule in sent_rules] == names
 
 

@@ -288,7 +288,7 @@ def test_no_object_makes_it_raise(changes):
 
 def test_rules_that_places_and_notes_go_by_exist():
     ids = {rule.id for group in rules().values() for rule in group}
-    assert ids >= findings.AT_KEY | findings.NOTES
+    assert ids >= findings.RULES_AT_KEY | findings.NOTE_RULES
 
 
 def test_the_gates_of_a_cluster_are_those_of_its_manager(validate, write):

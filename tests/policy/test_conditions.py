@@ -90,7 +90,7 @@ def test_an_exception_counts_or_ended_or_is_not_allowed():
     assert told(of_exception(gone)) == {"InForce": ("False", "NoPolicy", FIRST)}
     assert (status.conditions[0].message, status.until) == (NOWHERE.why_not, None)
     assert of_exception(COUNTS).until == "2030-06-01T00:00:00Z"
-    some = of_exception(dataclasses.replace(COUNTS, absent=("ttl",)))
+    some = of_exception(dataclasses.replace(COUNTS, missing_rules=("ttl",)))
     assert some.conditions[0].message == "it counts until 2030-06-01T00:00:00Z; the policy has no rule ttl"
 
 

@@ -71,7 +71,7 @@ def test_it_counts_only_if_the_policy_allows_it_in_this_namespace():
     absent = standing(read_exception(exception(rules=["ttl", "maxRestarts"])), limits(), TEAM, NOW)
     assert (absent.why_not, absent.reason) == ("policy limits has no rule ttl or maxRestarts", "NoRule")
     some = standing(read_exception(exception(rules=["ttl", "maxJobs"])), limits(), TEAM, NOW)
-    assert (some.why_not, some.absent) == ("", ("ttl",))
+    assert (some.why_not, some.missing_rules) == ("", ("ttl",))
     silent = read_policy(manifest(maxJobs={"max": 1}))
     assert standing(ours, silent, TEAM, NOW).why_not == "policy limits allows no exceptions"
     for labels, why_not in (

@@ -15,10 +15,10 @@ from agent.watchdog_settings import WatchdogSettings
 SIGNAL_SECONDS = 1.0
 
 
-def end(settings: WatchdogSettings, shell: str, pid: int, ended: threading.Event) -> None:
+def end_hanging_worker(settings: WatchdogSettings, shell: str, pid: int, worker_ended: threading.Event) -> None:
     """Dump the stacks of worker `pid`, ask it to end, and return after its time limit; for a thread of its own.
 
-    The caller sets `ended` when the worker ends, so that this function returns earlier.
+    The caller sets `worker_ended` when the worker ends, so that this function returns earlier.
     """
     if settings.dump_signal is not None:
         _dump_by_signal(settings.dump_signal, pid)
@@ -26,7 +26,7 @@ def end(settings: WatchdogSettings, shell: str, pid: int, ended: threading.Event
         _dump_by_command(settings, shell, pid)
     say("sending SIGTERM to the worker")
     worker.send_signal(pid, signal.SIGTERM)
-    if not ended.wait(settings.termination_seconds):
+    if not worker_ended.wait(settings.termination_seconds):
         say(f"the worker has not ended {settings.termination_seconds} s after SIGTERM")
 
 

@@ -23,16 +23,16 @@ _MAX_READS = 16
 class Silence:
     """Seconds without a heartbeat, counted only while the agent itself runs."""
 
-    def __init__(self, first: float, deadline: float, now: float) -> None:
-        """`first` is the limit for the first heartbeat, `deadline` for each later one. `now` is monotonic time."""
+    def __init__(self, first_deadline: float, deadline: float, now: float) -> None:
+        """`first_deadline` is for the first heartbeat, `deadline` for each later one. `now` is monotonic time."""
         self.seconds = 0.0
-        self.limit = first
+        self.limit = first_deadline
         self._deadline = deadline
-        self._last = now
+        self._last_update = now
 
     def update(self, now: float, heartbeat: bool) -> bool:
         """Update the time without a heartbeat. Returns whether the limit is reached."""
-        gap, self._last = now - self._last, now
+        gap, self._last_update = now - self._last_update, now
         if heartbeat:
             self.seconds, self.limit = 0.0, self._deadline
         elif gap > LONGEST_GAP:

@@ -15,7 +15,7 @@ from agent.api import Api, ApiError
 from agent.decision import Notice
 from agent.follow import say
 
-LOOK_SECONDS = 0.2
+CHECK_PERIOD_SECONDS = 0.2
 RETRY_SECONDS = 2.0
 
 
@@ -64,7 +64,7 @@ class Notices:
             self._file.unlink(missing_ok=True)
         except OSError as error:
             say(f"{self._file}: {error.strerror}: any change of it acknowledges the notice")
-        initial_state, signalled, pause = self._file_state(), set[int](), LOOK_SECONDS
+        initial_state, signalled, pause = self._file_state(), set[int](), CHECK_PERIOD_SECONDS
         while not self._changed.wait(pause):
             for process in worker.descendants():
                 if process not in signalled and worker.handles(process, number):

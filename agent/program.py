@@ -70,9 +70,9 @@ EventSink = Callable[[WorkerEvent], None]
 
 
 class Restart(NamedTuple):
-    """The attempt is over and the agent continues. `gone` is set once no process of the worker is left."""
+    """The attempt is over and the agent continues. `worker_gone` is set once no process of the worker is left."""
 
-    gone: threading.Event
+    worker_gone: threading.Event
 
 
 class WorkerRunEvent(NamedTuple):
@@ -171,7 +171,7 @@ class Agent:
         return None
 
     def _end_hang(self, watchdog: Watchdog, pid: int, put_event: EventSink) -> None:
-        watchdog.end(pid)
+        watchdog.end_worker(pid)
         put_event(Overdue())
 
     def _handle_action(self, event: Action | Restart) -> int | None:
@@ -201,16 +201,16 @@ class Agent:
 
     def _end_worker(self) -> None:
         """End the worker. Returns once no process of the worker is left; for the thread that watches the JobSet."""
-        gone = threading.Event()
-        self._events.put(Restart(gone))
-        gone.wait()
+        worker_gone = threading.Event()
+        self._events.put(Restart(worker_gone))
+        worker_gone.wait()
 
     def _end_attempt(self, restart: Restart) -> int | None:
         """End the worker for the next attempt. If it cannot be killed, the agent ends, and the container with it."""
         if (self._is_hanging and not self._settings.restart_failed) or not self._clear_worker():
             return self._handle_action(Action.RESTART)
         say("this attempt is over: the worker was ended, and will start again in the next")
-        restart.gone.set()
+        restart.worker_gone.set()
         return None
 
     def _clear_worker(self) -> bool:
@@ -273,7 +273,7 @@ class Agent:
         has_pattern = settings is not None and settings.pattern is not None
         log = self._log = WorkerLog((lambda lines: put_event(LinesPrinted(lines))) if has_pattern else None)
         if settings is not None:
-            self._watchdog = Watchdog(settings, self._settings.shell, hang=lambda reason: put_event(Hang(reason)))
+            self._watchdog = Watchdog(settings, self._settings.shell, on_hang=lambda reason: put_event(Hang(reason)))
         child = worker.start(command, env, log.writers)
         self._start_thread(log.run)
         if self._watchdog is not None:

@@ -14,26 +14,26 @@ from agent import hang
 from agent.heartbeats import HeartbeatFile, Matcher, Silence
 from agent.watchdog_settings import WatchdogSettings
 
-LOOK_SECONDS = 0.25
+CHECK_PERIOD_SECONDS = 0.25
 
 
 class Watchdog:
     """Watches one worker. Create it before the worker starts: an older file is not a heartbeat.
 
-    `hang` is called once, with the reason as a sentence. Pass the lines of the worker's output to `match`.
+    `on_hang` is called once, with the reason as a sentence. Pass the lines of the worker's output to `match`.
     """
 
     def __init__(
         self,
         settings: WatchdogSettings,
         shell: str,
-        hang: Callable[[str], None],
+        on_hang: Callable[[str], None],
     ) -> None:
         self.exit_code = settings.exit_code
         self._settings = settings
         self._shell = shell
-        self._hang = hang
-        self._beat = False
+        self._on_hang = on_hang
+        self._has_match = False
         self._stopped = threading.Event()
         self._file = None if settings.file is None else HeartbeatFile(settings.file)
         self._matcher = None if settings.pattern is None else Matcher(settings.pattern)
@@ -41,11 +41,11 @@ class Watchdog:
     def match(self, lines: list[bytes]) -> None:
         """Look for heartbeats in lines of the worker's output. In the main thread only."""
         if self._matcher is not None and self._matcher.matches_any(lines):
-            self._beat = True
+            self._has_match = True
 
-    def end(self, pid: int) -> None:
+    def end_worker(self, pid: int) -> None:
         """Dump the stacks of worker `pid`, ask it to end, and return after its time limit."""
-        hang.end(self._settings, self._shell, pid, self._stopped)
+        hang.end_hanging_worker(self._settings, self._shell, pid, self._stopped)
 
     def stop(self) -> None:
         """Stop watching: the worker has ended."""
@@ -53,13 +53,13 @@ class Watchdog:
 
     def watch(self) -> None:
         """Watch until the worker hangs or `stop` is called; for a thread of its own."""
-        silence = Silence(self._settings.first, self._settings.deadline, time.monotonic())
-        while not self._stopped.wait(LOOK_SECONDS):
-            heartbeat, self._beat = self._beat, False
+        silence = Silence(self._settings.first_deadline, self._settings.deadline, time.monotonic())
+        while not self._stopped.wait(CHECK_PERIOD_SECONDS):
+            heartbeat, self._has_match = self._has_match, False
             heartbeat = (self._file is not None and self._file.has_changed()) or heartbeat
             if silence.update(time.monotonic(), heartbeat):
                 problem = f" ({self._file.problem})" if self._file is not None and self._file.problem else ""
-                self._hang(f"no heartbeat for {silence.limit:.0f} s{problem}")
+                self._on_hang(f"no heartbeat for {silence.limit:.0f} s{problem}")
                 break
         if self._file is not None:
             self._file.close()

@@ -54,7 +54,7 @@ class WatchdogSettings(NamedTuple):
     """The definition of a hang, and the reaction to it. Times are in seconds."""
 
     deadline: int
-    first: int
+    first_deadline: int
     file: Path | None
     pattern: re.Pattern[bytes] | None
     dump_signal: signal.Signals | None
@@ -83,7 +83,7 @@ def read_watchdog(env: Mapping[str, str], problems: list[str], *, has_worker: bo
     deadline = read_number(env, DEADLINE, "", MAX_SECONDS, problems)
     return WatchdogSettings(
         deadline=deadline,
-        first=read_number(env, "FIRST_HEARTBEAT_SECONDS", str(deadline or 1), MAX_SECONDS, problems),
+        first_deadline=read_number(env, "FIRST_HEARTBEAT_SECONDS", str(deadline or 1), MAX_SECONDS, problems),
         file=_file(env, problems),
         pattern=_pattern(env, problems),
         dump_signal=_signal(env, problems),
@@ -113,11 +113,11 @@ def _pattern(env: Mapping[str, str], problems: list[str]) -> re.Pattern[bytes] |
     try:
         # With a pattern that matches an empty line, any output would count as progress.
         pattern = re.compile(text.encode(errors="surrogateescape"))
-        empty = pattern.search(b"") is not None
+        matches_everything = pattern.search(b"") is not None
     except (re.error, OverflowError, RecursionError) as error:
         problems.append(f"{PATTERN} is {text[:100]!r}, which is not a regular expression: {error}")
         return None
-    if empty:
+    if matches_everything:
         problems.append(f"{PATTERN} is {text[:100]!r}, which matches every line: write what only progress prints")
     return pattern
 

@@ -44,7 +44,7 @@ def avoided_by(annotations: dict[str, str]) -> frozenset[str]:
     return frozenset(filter(None, annotations.get(keys.AVOIDED_NODES, "").split(",")))
 
 
-def away_from(job: JSON, nodes: Sequence[FailedNode]) -> JSON:
+def with_avoided_nodes(job: JSON, nodes: Sequence[FailedNode]) -> JSON:
     """The Job with a node affinity against these nodes and, in exclusive placement, against their domains."""
     if not nodes:
         return job

@@ -89,7 +89,7 @@ def pods_at_once(job: JobSize) -> int:
     return parallelism if job.completions is None else min(parallelism, job.completions)
 
 
-def job_ready(job: "Job") -> bool:
+def is_job_ready(job: "Job") -> bool:
     """Whether all pods that the Job has at the same time are ready or have succeeded."""
     return job.status.succeeded + (job.status.ready or 0) >= pods_at_once(job.spec)
 
@@ -113,33 +113,33 @@ class JobStatus(Base, frozen=True, kw_only=True):
 class _ExtendedMap(Mapping[str, str]):
     """A shared map with a few additional keys. Only the additional keys are stored here."""
 
-    __slots__ = ("_own", "_texts")
+    __slots__ = ("_added_entries", "_shared_entries")
 
-    def __init__(self, texts: dict[str, str], own: dict[str, str]) -> None:
-        self._texts = texts
-        self._own = own
+    def __init__(self, shared_entries: dict[str, str], added_entries: dict[str, str]) -> None:
+        self._shared_entries = shared_entries
+        self._added_entries = added_entries
 
     def __getitem__(self, key: str) -> str:
-        own = self._own.get(key)
-        return self._texts[key] if own is None else own
+        added_value = self._added_entries.get(key)
+        return self._shared_entries[key] if added_value is None else added_value
 
     def __iter__(self) -> Iterator[str]:
-        return chain(self._texts, self._own)
+        return chain(self._shared_entries, self._added_entries)
 
     def __len__(self) -> int:
-        return len(self._texts) + len(self._own)
+        return len(self._shared_entries) + len(self._added_entries)
 
 
 def _share_map(texts: dict[str, str], base: dict[str, str]) -> Mapping[str, str]:
     """A map equal to `texts`, which shares the entries of `base` if `texts` has all of them."""
-    own = texts.items() - base.items()
-    if len(texts) - len(own) != len(base):
+    added_entries = texts.items() - base.items()
+    if len(texts) - len(added_entries) != len(base):
         return share_texts(texts)
-    return _ExtendedMap(base, _map_of(tuple(sorted(own)))) if own else base
+    return _ExtendedMap(base, _shared_map_of(tuple(sorted(added_entries)))) if added_entries else base
 
 
 @functools.lru_cache(maxsize=256)
-def _map_of(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
+def _shared_map_of(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """One map that many Jobs share. In most cases it has the label of their priority."""
     return share_texts(dict(items))
 
@@ -167,7 +167,7 @@ class Job(Base, frozen=True, kw_only=True):
         return None
 
     @property
-    def queued(self) -> bool:
+    def awaits_job_controller(self) -> bool:
         """Whether the Job may run, and the Job controller of Kubernetes has not taken it up yet."""
         spec, status = self.spec, self.status
         if status.start_time is not None and not status.conditions:
@@ -178,7 +178,7 @@ class Job(Base, frozen=True, kw_only=True):
         return is_new or is_true(status.conditions, JOB_SUSPENDED)
 
     @property
-    def doomed(self) -> bool:
+    def is_failing(self) -> bool:
         """Whether the Job is bound to fail or has failed, even if pods still run (FailureTarget=True)."""
         return is_true(self.status.conditions, JOB_FAILURE_TARGET)
 

@@ -88,7 +88,7 @@ class Counters(NamedTuple):
     execution_attempts: int | None = None
 
 
-NOTHING_COUNTED = Counters()
+NO_COUNTERS = Counters()
 
 
 def build_job(
@@ -98,15 +98,15 @@ def build_job(
     position: JobPosition,
     *,
     gates: FeatureGates = DEFAULT_GATES,
-    counted: Counters = NOTHING_COUNTED,
+    counters: Counters = NO_COUNTERS,
 ) -> JSON:
-    """The body of one child Job (docs/reference/names-and-labels.md#jobs); without `counted`, of a new JobSet.
+    """The body of one child Job (docs/reference/names-and-labels.md#jobs); without `counters`, of a new JobSet.
 
     The controller, dry runs of admission and `jobset render` call it. Feature gates change Jobs only here. With the
     gate RestartJob off, a Job keeps the counter of restarts that it already has. For a Job in a scheduling group,
     `job_in_group` changes the result.
     """
-    restarts, attempt = counted
+    restarts, attempt = counters
     if gates["RestartJob"] and restarts is None:
         restarts = 0
     if attempt is None and not js.spec.suspend:
@@ -170,7 +170,7 @@ def with_priority(job: JSON, priorities: Priorities) -> JSON:
     return {**job, "spec": {**job["spec"], "template": {**template, "metadata": {**meta, "labels": labels}}}}
 
 
-def built_pod(js: JobSet, rjob: ReplicatedJob) -> JSON:
+def built_pod_spec(js: JobSet, rjob: ReplicatedJob) -> JSON:
     """The pod spec of a ReplicatedJob: the template's pod spec, with what the JobSet adds to each pod.
 
     Additions to a list follow the template's own entries. Rules of policies check this spec. What depends on a gate or
@@ -189,7 +189,7 @@ def pod_template(js: JobSet, position: JobPosition, labels: dict[str, str], anno
     """The pod template of one child Job: the user's template, with our keys and what the JobSet adds to pods."""
     template: JSON = position.replicated_job.job_spec.get("template") or {}
     meta: JSON = template.get("metadata") or {}
-    spec = built_pod(js, position.replicated_job)
+    spec = built_pod_spec(js, position.replicated_job)
     if keys.NODE_SELECTOR_STRATEGY in annotations:
         node_label = namespaced_job(js.metadata.namespace, position.name)
         toleration = {"key": keys.NO_SCHEDULE_TAINT, "operator": "Exists", "effect": "NoSchedule"}

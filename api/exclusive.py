@@ -14,7 +14,7 @@ from api.topology import Leader
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 
-MAX_READ = 1000
+MAX_READ_REPLICATED_JOBS = 1000
 """`is_exclusive` looks for the annotation in at most this many ReplicatedJobs of a manifest."""
 
 EXCLUDED_NAMESPACES = ("kube-system", keys.MANAGER_NAMESPACE)
@@ -56,7 +56,7 @@ class NoDomain:
     `leader` is empty if there is no leader, and `node` is empty if the leader is not bound.
     """
 
-    why: str
+    reason: str
     leader: str = ""
     node: str = ""
 
@@ -70,8 +70,8 @@ def topology_of(annotations: Mapping[str, str]) -> str | None:
 
 def is_exclusive(obj: JSON) -> bool:
     """Whether the manifest of a JobSet, Job or pod asks for exclusive placement by affinity, not by node selectors."""
-    templates = (dig(rjob, "template") for rjob in items(obj, "spec", "replicatedJobs")[:MAX_READ])
-    levels = (dig(annotations, "metadata", "annotations") for annotations in (obj, *templates))
+    templates = (dig(rjob, "template") for rjob in items(obj, "spec", "replicatedJobs")[:MAX_READ_REPLICATED_JOBS])
+    levels = (dig(manifest, "metadata", "annotations") for manifest in (obj, *templates))
     return any(
         dig(annotations, keys.EXCLUSIVE_TOPOLOGY) and not dig(annotations, keys.NODE_SELECTOR_STRATEGY)
         for annotations in levels

@@ -1,6 +1,6 @@
 """Compiles an `exitCodePolicy` into the `podFailurePolicy` of the child Jobs, which the Job controller applies. Pure.
 
-By default, the meanings of exit codes are those of the Kubeflow training operators.
+By default, the exit_codes_of of exit codes are those of the Kubeflow training operators.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ RETRYABLE: Final = (130, 137, 138, 143)
 """Exit codes for which a retry may help: SIGINT, SIGKILL, SIGUSR1 (for programs that ask for a retry), SIGTERM."""
 
 
-def meanings(policy: ExitCodePolicy) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def exit_codes_of(policy: ExitCodePolicy) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The (permanent, retryable) codes, each ascending and without duplicates; the defaults if the policy has none."""
     if not policy.permanent and not policy.retryable:
         return PERMANENT, RETRYABLE
@@ -33,7 +33,7 @@ def pod_failure_rules(job_spec: JSON, policy: ExitCodePolicy | None) -> list[JSO
     template_rules: list[JSON] = (job_spec.get("podFailurePolicy") or {}).get("rules") or []
     if policy is None:
         return template_rules
-    permanent, retryable = meanings(policy)
+    permanent, retryable = exit_codes_of(policy)
     container: JSON = {"containerName": policy.container_name} if policy.container_name else {}
     return [
         *template_rules,

@@ -105,7 +105,7 @@ NO_TOPOLOGY = MissingApi(
 UNKNOWN = MissingApi("Discovering", "what the API server serves of scheduling.k8s.io is being looked up")
 
 
-def lacking(wanted: Forest, served: Served) -> MissingApi | None:
+def missing_api(wanted: Forest, served: Served) -> MissingApi | None:
     """The missing part of the API that these trees need; None if nothing is missing."""
     if not served.enabled:
         return NO_GATE

@@ -3,8 +3,8 @@
 A set is stored as intervals, so that it needs no more memory than its text. Any client may have written a text such as
 `0-2147483646`.
 
-A text of more than `LONG` bytes is written as a bitmap if the bitmap is shorter: `bits:`, and base64 of bytes in which
-bit i of byte b (the lowest bit is 0) stands for index 8b + i. So every second index of 100,000 Jobs takes 16 KiB
+A text of more than `MAX_TEXT_BYTES` is written as a bitmap if the bitmap is shorter: `bits:`, and base64 of bytes in
+which bit i of byte b (the lowest bit is 0) stands for index 8b + i. So every second index of 100,000 Jobs takes 16 KiB
 instead of 288 KiB.
 """
 
@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from itertools import chain, pairwise
 
-_PART = re.compile(r"(?<![^,])([0-9]{1,10})(?:-([0-9]{1,10}))?(?![^,])", re.ASCII)
+_INDEX_OR_INTERVAL = re.compile(r"(?<![^,])([0-9]{1,10})(?:-([0-9]{1,10}))?(?![^,])", re.ASCII)
 """An index or an interval, between commas."""
 
-LONG = 4096
+MAX_TEXT_BYTES = 4096
 """Bytes up to which a text is written for people to read, never as a bitmap."""
 
-LONG_TOGETHER = 32_768
+MAX_BYTES_OF_TEXTS = 32_768
 """Bytes of all such texts of one JobSet. If the set has more than eight ReplicatedJobs, each gets an equal part."""
 
 _BITS = "bits:"
@@ -77,7 +77,7 @@ class Indexes(AbstractSet[int]):
         """Pairs of a first index and the index after the last, ascending, with gaps between the intervals."""
         return zip(self._starts, self._ends, strict=True)
 
-    def also(self, indexes: Iterable[int]) -> "Indexes":
+    def union(self, indexes: Iterable[int]) -> "Indexes":
         """The union with these indexes."""
         new_indexes = [index for index in indexes if index not in self]
         return Indexes(chain(self.intervals, ((i, i + 1) for i in new_indexes))) if new_indexes else self
@@ -99,9 +99,9 @@ def _gaps(edges: Iterable[int]) -> Iterator[tuple[int, int]]:
 _NONE = Indexes()
 
 
-def longest_text(texts: int) -> int:
+def max_text_bytes(text_count: int) -> int:
     """How many bytes each of so many texts may have before it is written as a bitmap, if the bitmap is shorter."""
-    return min(LONG, LONG_TOGETHER // max(texts, 1))
+    return min(MAX_TEXT_BYTES, MAX_BYTES_OF_TEXTS // max(text_count, 1))
 
 
 def parse_indexes(text: str, limit: int) -> Indexes:
@@ -110,17 +110,17 @@ def parse_indexes(text: str, limit: int) -> Indexes:
         return _NONE
     if text.startswith(_BITS):
         return Indexes(_intervals(_bitmap(text), limit))
-    pairs = (part.groups() for part in _PART.finditer(text))
+    pairs = (part.groups() for part in _INDEX_OR_INTERVAL.finditer(text))
     return Indexes((int(first), min(int(last or first) + 1, limit)) for first, last in pairs)
 
 
-def format_indexes(indexes: Indexes, long: int = LONG) -> str:
+def format_indexes(indexes: Indexes, max_bytes: int = MAX_TEXT_BYTES) -> str:
     """The text of these indexes, with intervals for three or more neighbors.
 
-    A text of more than `long` bytes becomes a bitmap, if the bitmap is shorter.
+    A text of more than `max_bytes` bytes becomes a bitmap, if the bitmap is shorter.
     """
     text = ",".join(_texts(indexes))
-    if len(text) <= long:
+    if len(text) <= max_bytes:
         return text
     last = max(end for _, end in indexes.intervals)
     if last > _MAX_BITS or last / 6 + len(_BITS) + 4 > len(text):

@@ -16,7 +16,7 @@ from api.owners import owning_job
 from api.pod import DetailedPod
 from kube.model.meta import Base, OwnerReference
 
-ALWAYS = ("node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service")
+FAILURE_TAINTS = ("node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service")
 """Taints of Kubernetes on a node that is unreachable or switched off."""
 
 
@@ -47,14 +47,14 @@ class DetailedNode(Base, frozen=True, kw_only=True):
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A node with its taints, as key and time (RFC 3339 or ""). `taints`: the taints that count as a failure.
 
-    `others`: all other taints, if they are cached.
+    `other_taints`: all other taints, if they are cached.
     """
 
     name: str
     uid: str
     resource_version: str
     taints: tuple[tuple[str, str], ...]
-    others: tuple[tuple[str, str], ...] = ()
+    other_taints: tuple[tuple[str, str], ...] = ()
 
     @property
     def namespace(self) -> str:
@@ -83,7 +83,7 @@ def node_with(keys: frozenset[str], *, keep_others: bool = False) -> Callable[[D
             uid=meta.uid,
             resource_version=meta.resource_version,
             taints=tuple(taint for taint in taints if taint[0] in keys),
-            others=tuple(taint for taint in taints if taint[0] not in keys),
+            other_taints=tuple(taint for taint in taints if taint[0] not in keys),
         )
 
     return to_node
@@ -130,10 +130,12 @@ tolerate a taint NoExecute."""
 
 
 class BoundPod(JobPod, frozen=True, kw_only=True, gc=False):
-    """A pod that is bound to a node. Other fields are as in `PodOnTaintedNode`; a leader has no domain.
+    """A pod that is bound to a node.
 
-    `disruption`: `EVICTION` or `TAINT_EVICTION` if the pod is being deleted for that reason and has not succeeded; else
-    empty. `tracked`: the pod has the finalizer of the Job controller.
+    - `topology`, `domain`: key and value of the topology label in exclusive placement; a leader has no domain.
+    - `disruption`: `EVICTION` or `TAINT_EVICTION` if the pod is being deleted for that reason and has not succeeded;
+      else empty.
+    - `tracked`: whether the pod has the finalizer of the Job controller.
     """
 
     job: str

@@ -18,17 +18,17 @@ RESTARTED_BY_POD = "RestartingAllContainers"
 
 
 class Trouble(NamedTuple):
-    """Why a container does not run. `end`: how its last run ended, in words; empty if it has not run."""
+    """Why a container does not run. `last_end`: how its last run ended, in words; empty if it has not run."""
 
     container: str
     reason: str
     restarts: int
-    end: str
+    last_end: str
     message: str
 
     def __str__(self) -> str:
         times = f", restarted {self.restarts} times" if self.restarts else ""
-        end = f", it ended with {self.end}" if self.end else ""
+        end = f", it ended with {self.last_end}" if self.last_end else ""
         message = f": {self.message}" if self.message else ""
         return f"container {self.container}: {self.reason}{times}{end}{message}"
 
@@ -43,28 +43,28 @@ def exit_words(ended: Terminated) -> str:
     return f"exit code {ended.exit_code} ({ended.reason or 'no reason'})"
 
 
-def trouble(container: ContainerStatus) -> Trouble | None:
+def trouble_of(container: ContainerStatus) -> Trouble | None:
     """Why a container does not run or keeps failing; None if it runs, starts or has succeeded.
 
     During a crash loop the state is mostly `terminated`, or `running` in the next run, and seldom CrashLoopBackOff.
     """
     state, restarts = container.state, container.restart_count
-    ended = state.terminated or container.last_state.terminated
-    end = "" if ended is None else exit_words(ended)
-    message = "" if ended is None else clean_words(ended.message)
+    last_run = state.terminated or container.last_state.terminated
+    last_end = "" if last_run is None else exit_words(last_run)
+    message = "" if last_run is None else clean_words(last_run.message)
     if state.waiting is not None and state.waiting.reason not in _STARTING:
         return Trouble(
-            container.name, state.waiting.reason, restarts, end, message or clean_words(state.waiting.message)
+            container.name, state.waiting.reason, restarts, last_end, message or clean_words(state.waiting.message)
         )
-    if ended is None or ended.exit_code == 0 or ended.reason == RESTARTED_BY_POD or container.ready:
+    if last_run is None or last_run.exit_code == 0 or last_run.reason == RESTARTED_BY_POD or container.ready:
         return None
-    return Trouble(container.name, CRASH_LOOP if restarts else "Terminated", restarts, end, message)
+    return Trouble(container.name, CRASH_LOOP if restarts else "Terminated", restarts, last_end, message)
 
 
 def first_trouble(pod: DetailedPod) -> Trouble | None:
-    """The first trouble of a container of the pod, init containers first; None if no container has any."""
+    """The first trouble_of of a container of the pod, init containers first; None if no container has any."""
     containers = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    return next(filter(None, map(trouble, containers)), None)
+    return next(filter(None, map(trouble_of, containers)), None)
 
 
 def why_pending(pod: DetailedPod) -> str:

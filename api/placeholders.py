@@ -14,7 +14,7 @@ from api.jobset import JobSet
 from api.names import job_name
 from api.restart_agent import NAME as AGENT
 from api.restart_agent import with_held_sidecar
-from api.spares import HOLD
+from api.spares import HOLD_COMMAND
 from kube.model.jsontree import items
 from kube.model.meta import JSON, MAX_INT32
 
@@ -92,12 +92,12 @@ def _holding(pod: JSON) -> JSON:
         elif container.get("name") == AGENT:
             init_containers.append(container)  # its own command stays, since its image may have no shell
         else:
-            holding = _with_command(container, HOLD if is_sidecar else _NOTHING)
+            holding = _with_command(container, HOLD_COMMAND if is_sidecar else _NOTHING)
             init_containers.append({**holding, "restartPolicy": "Always"} if is_sidecar else holding)
     held_pod = {
         **{key: value for key, value in pod.items() if key not in {"activeDeadlineSeconds", "initContainers"}},
         **({"initContainers": init_containers} if init_containers else {}),
-        "containers": [_with_command(container, HOLD) for container in items(pod, "containers")],
+        "containers": [_with_command(container, HOLD_COMMAND) for container in items(pod, "containers")],
         "restartPolicy": "OnFailure",
         "terminationGracePeriodSeconds": 1,
     }

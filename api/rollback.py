@@ -51,17 +51,17 @@ UNREAD_ANNOTATIONS: Mapping[str, DroppedField] = {
 }
 """Annotations of a JobSet that the Go JobSet does not read."""
 
-_ACTION = DroppedField(
+_UNKNOWN_ACTION = DroppedField(
     "the Go JobSet does not know the action: its controller reports an error for ever when the rule matches",
     OTHER_POLICY,
     lambda value: value not in _GO_ACTIONS,
 )
-DROPPED_FIELDS = {**OWN_FIELDS, ("failurePolicy", "rules", "*", "action"): _ACTION}
+DROPPED_FIELDS = {**OWN_FIELDS, ("failurePolicy", "rules", "*", "action"): _UNKNOWN_ACTION}
 
 
 def spec_concerns(js: JSON) -> Iterator[Concern]:
     """What changes because of the spec and the annotations of a JobSet; nothing if no Go manager would run it."""
-    if not _runs(js):
+    if not _is_run_by_go_manager(js):
         return
     meta, spec = js["metadata"], dig(js, "spec")
     for _, path, field, value in own_locations(spec, DROPPED_FIELDS):
@@ -77,7 +77,7 @@ def spec_concerns(js: JSON) -> Iterator[Concern]:
 
 def has_completed_jobs(js: JSON) -> bool:
     """Whether the status names completed Jobs, so that `completed_job_concerns` needs to know which Jobs exist."""
-    return _runs(js) and any(True for _ in _completed_jobs(js))
+    return _is_run_by_go_manager(js) and any(True for _ in _completed_jobs(js))
 
 
 def completed_job_concerns(js: JSON, jobs: AbstractSet[str]) -> Iterator[Concern]:
@@ -93,15 +93,15 @@ def completed_job_concerns(js: JSON, jobs: AbstractSet[str]) -> Iterator[Concern
 def pod_concerns(pod: JSON) -> Iterator[Concern]:
     """The concern that a pod waits for this manager to remove its gate; nothing if it is being deleted."""
     gates = [gate.get("name") for gate in dig(pod, "spec", "schedulingGates") or ()]
-    ours = next((position for position, gate in enumerate(gates) if gate in OUR_GATES), None)
-    if ours is not None and "deletionTimestamp" not in pod["metadata"]:
-        path = f"spec.schedulingGates[{ours}]"
+    own_gate_index = next((position for position, gate in enumerate(gates) if gate in OUR_GATES), None)
+    if own_gate_index is not None and "deletionTimestamp" not in pod["metadata"]:
+        path = f"spec.schedulingGates[{own_gate_index}]"
         meta = pod["metadata"]
         happens = "the pod is never scheduled: only this program lifts the gate"
         yield Concern("Pod", meta["namespace"], meta["name"], path, happens, "jobset rollback-check --release")
 
 
-def _runs(js: JSON) -> bool:
+def _is_run_by_go_manager(js: JSON) -> bool:
     """Whether a Go manager would reconcile the set: it is unfinished, not being deleted, and has no other manager."""
     is_ours = dig(js, "spec", "managedBy") in {None, CONTROLLER_NAME}
     return is_ours and not dig(js, "status", "terminalState") and "deletionTimestamp" not in js["metadata"]

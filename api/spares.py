@@ -17,15 +17,15 @@ GATE: Final = "JobSetSpares"
 MAX_GROUPS: Final = 8
 """At most this many ReplicatedJobs of spares in one JobSet, since each has a copy of a template."""
 
-HOLD: Final = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done")
+HOLD_COMMAND: Final = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done")
 """The command of spares, which uses no resources and ends at once on SIGTERM."""
 _PROGRAM_FIELDS: Final = frozenset(
     {"command", "args", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicyRules", "ports"}
 )
 _FLAVOR_FIELDS: Final = ("nodeSelector", "tolerations")
 """Fields that Kueue sets in a pod template, by the ResourceFlavor that it assigns to the ReplicatedJob."""
-COUNTED: Final = "="
-"""The first character of a note that a place is counted (`counted_place`). No rank begins with it."""
+COUNTED_PREFIX: Final = "="
+"""The first character of a note that a place is counted (`counted_place_note`). No rank begins with it."""
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _NUMBERS_OF_PODS: Final = ("parallelism", "completions")
 _JOB_FIELDS: Final = (*_NUMBERS_OF_PODS, "completionMode")
@@ -59,18 +59,18 @@ def has_nodes_of(spare: ReplicatedJob, js: JobSet) -> bool:
     return all((spare.pod_spec.get(key) or None) == (target.pod_spec.get(key) or None) for key in _FLAVOR_FIELDS)
 
 
-def spare_template(template: Any, own: Any) -> JSON:
+def spare_template(template: Any, own_template: Any) -> JSON:
     """The template of spares for the Jobs of `template`.
 
-    Of `own`, the spares' own template, only the number of pods and the commands of containers are used. Init containers
-    that are not sidecars are left out, since the holding process needs no preparation. Labels are left out, since a
-    Service must not find pods that serve nothing.
+    Of `own_template`, the spares' own template, only the number of pods and the commands of containers are used. Init
+    containers that are not sidecars are left out, since the holding process needs no preparation. Labels are left out,
+    since a Service must not find pods that serve nothing.
     """
     job = dig(template, "spec")
     job = job if isinstance(job, dict) else {}
     pod = dig(job, "template", "spec")
     pod = pod if isinstance(pod, dict) else {}
-    pod_spec = dig(own, "spec", "template", "spec")
+    pod_spec = dig(own_template, "spec", "template", "spec")
     commands = {
         container["name"]: container["command"]
         for container in items(pod_spec, "containers")
@@ -79,14 +79,14 @@ def spare_template(template: Any, own: Any) -> JSON:
     sidecars = [container for container in items(pod, "initContainers") if dig(container, "restartPolicy") == "Always"]
     holding_spec: JSON = {
         **{key: value for key, value in pod.items() if key not in {"initContainers", "restartPolicy"}},
-        **({"initContainers": [_holding(container, commands) for container in sidecars]} if sidecars else {}),
-        "containers": [_holding(container, commands) for container in items(pod, "containers")],
+        **({"initContainers": [_with_hold_command(container, commands) for container in sidecars]} if sidecars else {}),
+        "containers": [_with_hold_command(container, commands) for container in items(pod, "containers")],
         "restartPolicy": "OnFailure",
         "terminationGracePeriodSeconds": 1,
     }
     annotations = dig(job, "template", "metadata", "annotations")
     topology = dig(template, "metadata", "annotations", EXCLUSIVE_TOPOLOGY)
-    own_numbers = {key: dig(own, "spec", key) for key in _NUMBERS_OF_PODS}
+    own_numbers = {key: dig(own_template, "spec", key) for key in _NUMBERS_OF_PODS}
     fields = {key: job.get(key) if own_numbers.get(key) is None else own_numbers[key] for key in _JOB_FIELDS}
     return {
         **({"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY: topology}}} if topology else {}),
@@ -98,16 +98,16 @@ def spare_template(template: Any, own: Any) -> JSON:
     }
 
 
-def _holding(container: Any, commands: Mapping[str, Any]) -> Any:
+def _with_hold_command(container: Any, commands: Mapping[str, Any]) -> Any:
     """The container with the holding process instead of its program."""
     if not isinstance(container, dict):
         return container
     name = container.get("name")
-    command = commands.get(name if isinstance(name, str) else "", list(HOLD))
+    command = commands.get(name if isinstance(name, str) else "", list(HOLD_COMMAND))
     return {**{key: value for key, value in container.items() if key not in _PROGRAM_FIELDS}, "command": command}
 
 
-def with_spares(job: JSON, name: str) -> JSON:
+def with_spares_label(job: JSON, name: str) -> JSON:
     """The Job with the label on its pods that says that ReplicatedJob `name` has spares."""
     template = job["spec"]["template"]
     meta = template["metadata"]
@@ -115,7 +115,7 @@ def with_spares(job: JSON, name: str) -> JSON:
     return {**job, "spec": {**job["spec"], "template": {**template, "metadata": {**meta, "labels": labels}}}}
 
 
-def in_domain_of(job: JSON, js: JobSet, name: str) -> JSON:
+def with_domain_affinity(job: JSON, js: JobSet, name: str) -> JSON:
     """The Job of a spare, whose pods have an affinity to the topology domain of ReplicatedJob `name`.
 
     If each Job has a domain of its own, the affinity is to the Job with the same index. Pods of spares are in no
@@ -148,14 +148,14 @@ def leader_rank_of(rank: str) -> str:
     return f"{rank.rpartition('-')[0]}-0"
 
 
-def followers_of(rank: str) -> str:
+def followers_promise(rank: str) -> str:
     """The promise to all followers of a Job, once the leader, which has this rank, was given a domain."""
     return f"{rank.rpartition('-')[0]}-*"
 
 
-def counted_place(pod: str) -> str:
+def counted_place_note(pod: str) -> str:
     """The note among the promises that the place of this pod, which has no promise, is counted but not given yet."""
-    return f"{COUNTED}{pod}"
+    return f"{COUNTED_PREFIX}{pod}"
 
 
 def promises_to(rank: str, *, exclusive: bool) -> frozenset[str]:
@@ -163,10 +163,10 @@ def promises_to(rank: str, *, exclusive: bool) -> frozenset[str]:
     leader = leader_rank_of(rank)
     if not exclusive or rank == leader:
         return frozenset((rank,))
-    return frozenset((leader, followers_of(rank)))
+    return frozenset((leader, followers_promise(rank)))
 
 
-def is_complete(template: Any) -> bool:
+def is_filled_in(template: Any) -> bool:
     """Whether a template of spares has been filled in, so that each of its containers has an image."""
     containers = items(dig(template, "spec", "template", "spec"), "containers")
     return bool(containers) and all(dig(container, "image") for container in containers)

@@ -19,7 +19,7 @@ GATES = NO_COMPOSITES.gates
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class WaitingPod:
     """A live pod that has no node. `gates`: names of its scheduling gates."""
 
     name: str
@@ -33,29 +33,29 @@ class Tree:
     """One root with all groups and pods below it.
 
     - `stored_groups`: groups that exist, by name. `priority`: the priority of the root; None: not known.
-    - `released`: ReplicatedJobs that may start. Groups of other ReplicatedJobs need not exist.
-    - `pods`: how many live pods each Job has, by name of the Job. `waiting`: the known pods without a node.
+    - `released_replicated_jobs`: ReplicatedJobs that may start. Groups of other ReplicatedJobs need not exist.
+    - `pod_counts`: how many live pods each Job has, by name of the Job. `waiting_pods`: the known pods without a node.
     """
 
     root: Group
     stored_groups: Mapping[str, StoredGroup]
-    released: Collection[str]
-    pods: Mapping[str, int]
-    waiting: Collection[Member] = ()
+    released_replicated_jobs: Collection[str]
+    pod_counts: Mapping[str, int]
+    waiting_pods: Collection[WaitingPod] = ()
     priority: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StallCause:
-    """A likely cause. `cause`: its id for programs. `problem`: what is wrong. `fix`: what to do about it.
+    """A likely cause. `id`: its name for programs. `problem`: what is wrong. `fix`: what to do about it.
 
-    `fault`: whether the user has to correct it.
+    `is_user_fault`: whether the user has to correct it.
     """
 
-    cause: str
+    id: str
     problem: str
     fix: str
-    fault: bool = False
+    is_user_fault: bool = False
 
 
 UNKNOWN = StallCause(
@@ -80,7 +80,8 @@ def why_stalled(tree: Tree) -> StallCause:
 
 def released_groups(tree: Tree) -> Iterator[Group]:
     """The groups of the tree that have a ReplicatedJob that may start."""
-    return (group for group in tree.root.walk() if not set(tree.released).isdisjoint(group.replicated_jobs))
+    released = set(tree.released_replicated_jobs)
+    return (group for group in tree.root.walk() if not released.isdisjoint(group.replicated_jobs))
 
 
 def _missing_groups(tree: Tree) -> StallCause | None:
@@ -88,7 +89,8 @@ def _missing_groups(tree: Tree) -> StallCause | None:
     if not absent:
         return None
     problem = (
-        f"{_some(absent)} {'is' if len(absent) == 1 else 'are'} missing: no pod of the whole tree is scheduled without"
+        f"{_list_names(absent)} {'is' if len(absent) == 1 else 'are'} missing:"
+        " no pod of the whole tree is scheduled without"
     )
     return StallCause(
         "group-missing", problem, "the manager creates missing groups again: does it run, and may it create them?"
@@ -96,11 +98,11 @@ def _missing_groups(tree: Tree) -> StallCause | None:
 
 
 def _gated_pods(tree: Tree) -> StallCause | None:
-    gated = [member for member in tree.waiting if member.gates]
+    gated = [pod for pod in tree.waiting_pods if pod.gates]
     if not gated:
         return None
-    gates = ", ".join(sorted({gate for member in gated for gate in member.gates}))
-    pods = _some([f"pod {member.name}" for member in gated])
+    gates = ", ".join(sorted({gate for pod in gated for gate in pod.gates}))
+    pods = _list_names([f"pod {pod.name}" for pod in gated])
     is_gated = f"{'is' if len(gated) == 1 else 'are'} held back by scheduling gate {gates}"
     problem = f"{pods} {is_gated}: one such pod holds the whole tree"
     return StallCause("pod-gated", problem, "the controller that the gate is named after has to lift it")
@@ -108,25 +110,25 @@ def _gated_pods(tree: Tree) -> StallCause | None:
 
 def _too_few_pods(tree: Tree) -> StallCause | None:
     """The cause that fewer pods exist than the scheduler requires before it tries."""
-    if _ready(tree, tree.root):
+    if _has_required_members(tree, tree.root):
         return None
-    short = [group for group in released_groups(tree) if not group.composite and not _ready(tree, group)]
+    short = [group for group in released_groups(tree) if not group.composite and not _has_required_members(tree, group)]
     short_groups = [
-        f"PodGroup {group.name} needs {required_members(tree, group)} pods, {_pods(tree, group)} exist"
+        f"PodGroup {group.name} needs {required_members(tree, group)} pods, {_pod_count(tree, group)} exist"
         for group in short[:MAX_NAMES]
     ]
     more = f" and {len(short) - MAX_NAMES} more groups likewise" if len(short) > MAX_NAMES else ""
     lacking = [
-        f"{job} ({tree.pods.get(job, 0)} of {pods})"
+        f"{job} ({tree.pod_counts.get(job, 0)} of {pods})"
         for group in short
         for job, pods in group.jobs
-        if tree.pods.get(job, 0) < pods
+        if tree.pod_counts.get(job, 0) < pods
     ]
-    lacking_jobs = f"; Jobs that lack pods: {_some(lacking)}" if lacking else ""
+    lacking_jobs = f"; Jobs that lack pods: {_list_names(lacking)}" if lacking else ""
     root = tree.root
     groups = ""
     if root.composite:
-        ready = sum(_ready(tree, child) for child in root.children)
+        ready = sum(_has_required_members(tree, child) for child in root.children)
         groups = (
             f"{root.kind} {root.name} needs {required_members(tree, root)} groups with their pods, {ready} have them; "
         )
@@ -137,23 +139,23 @@ def _too_few_pods(tree: Tree) -> StallCause | None:
 
 
 def _different_priorities(tree: Tree) -> StallCause | None:
-    differing = [member for member in tree.waiting if tree.priority is not None and member.priority != tree.priority]
+    differing = [pod for pod in tree.waiting_pods if tree.priority is not None and pod.priority != tree.priority]
     if not differing:
         return None
-    pods = _some([f"pod {member.name}" for member in differing])
-    have = f"{'has' if len(differing) == 1 else 'have'} priority {differing[0].priority}"
-    problem = f"{pods} {have}, the groups have {tree.priority}: the scheduler wants one for all"
+    pods = _list_names([f"pod {pod.name}" for pod in differing])
+    priority_text = f"{'has' if len(differing) == 1 else 'have'} priority {differing[0].priority}"
+    problem = f"{pods} {priority_text}, the groups have {tree.priority}: the scheduler wants one for all"
     fix = "give all ReplicatedJobs the same priorityClassName in a new JobSet"
-    return StallCause("priority-differs", problem, fix, fault=True)
+    return StallCause("priority-differs", problem, fix, is_user_fault=True)
 
 
 def _other_scheduler(tree: Tree) -> StallCause | None:
-    names = sorted({member.scheduler for member in tree.waiting})
+    names = sorted({pod.scheduler for pod in tree.waiting_pods})
     if not names or (len(names) == 1 and names[0] == DEFAULT_SCHEDULER):
         return None
     if len(names) > 1:
         problem = f"its pods name different schedulers: {', '.join(names)}: each of them waits for the others' pods"
-        return StallCause("scheduler-differs", problem, "one schedulerName for all in a new JobSet", fault=True)
+        return StallCause("scheduler-differs", problem, "one schedulerName for all in a new JobSet", is_user_fault=True)
     problem = f"its pods are for scheduler {names[0]}, which says nothing about them"
     fix = f"see whether it runs, and knows groups (--feature-gates={GATES}), or leave schedulerName out"
     return StallCause("scheduler-differs", problem, fix)
@@ -166,17 +168,17 @@ def required_members(tree: Tree, group: Group) -> int:
     return gang.count if gang is not None else group.gang or 1
 
 
-def _ready(tree: Tree, group: Group) -> bool:
+def _has_required_members(tree: Tree, group: Group) -> bool:
     """Whether enough pods of the group exist for the scheduler to try."""
     if group.composite:
-        return sum(_ready(tree, child) for child in group.children) >= required_members(tree, group)
-    return _pods(tree, group) >= required_members(tree, group)
+        return sum(_has_required_members(tree, child) for child in group.children) >= required_members(tree, group)
+    return _pod_count(tree, group) >= required_members(tree, group)
 
 
-def _pods(tree: Tree, group: Group) -> int:
-    return sum(tree.pods.get(job, 0) for job, _ in group.jobs)
+def _pod_count(tree: Tree, group: Group) -> int:
+    return sum(tree.pod_counts.get(job, 0) for job, _ in group.jobs)
 
 
-def _some(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return f"{', '.join(names[:MAX_NAMES])}{more}"

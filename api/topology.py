@@ -29,7 +29,7 @@ def _shared_keys(keys: frozenset[str]) -> frozenset[str]:
     return keys
 
 
-class _Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class _PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Identity of a pod. `job` and `job_uid`: name and UID of the Job that controls it. `topology`: the label key."""
 
     namespace: str
@@ -42,11 +42,11 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     topology: str
 
     @property
-    def metadata(self) -> "_Record":
+    def metadata(self) -> "_PodRecord":
         return self
 
 
-class Leader(_Record, frozen=True, kw_only=True, gc=False):
+class Leader(_PodRecord, frozen=True, kw_only=True, gc=False):
     """The leader pod of a Job with exclusive placement.
 
     - `created`: when it was created, RFC 3339. `node`: empty until the pod is bound.
@@ -73,7 +73,7 @@ class Leader(_Record, frozen=True, kw_only=True, gc=False):
         return self.name
 
 
-class Follower(_Record, frozen=True, kw_only=True, gc=False):
+class Follower(_PodRecord, frozen=True, kw_only=True, gc=False):
     """A follower that has the scheduling gate of exclusive placement."""
 
     uid: str
@@ -87,7 +87,7 @@ def leader(pod: DetailedPod) -> Leader | None:
     reason, since = _unscheduled_reason(pod.status)
     attempt = meta.labels.attempt
     return Leader(
-        **_jobset_labels(meta, topology),
+        **_record_fields(meta, topology),
         attempt=int(attempt) if attempt.isascii() and attempt.isdigit() and len(attempt) < len("2147483647") else 0,
         created=_shared_text(meta.creation_timestamp or ""),
         node=pod.spec.node_name,
@@ -103,10 +103,10 @@ def follower(pod: PodMetadata) -> Follower | None:
     meta, topology = pod.metadata, pod.metadata.topology
     if topology is None or meta.deletion_timestamp is not None:
         return None
-    return Follower(**_jobset_labels(meta, topology), uid=meta.uid)
+    return Follower(**_record_fields(meta, topology), uid=meta.uid)
 
 
-def _jobset_labels(meta: PodMeta, topology: str) -> dict[str, str]:
+def _record_fields(meta: PodMeta, topology: str) -> dict[str, str]:
     owner = owning_job(meta)
     return {
         "namespace": _shared_text(meta.namespace),
@@ -142,15 +142,15 @@ class NodeMetadata(Base, frozen=True, kw_only=True):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A node with some of its labels. `asked`: the keys of labels that are kept. `carries`: the keys of all labels.
+    """A node with some of its labels. `kept_keys`: keys of the labels that are kept. `all_keys`: keys of all labels.
 
-    `values`: the values of the labels in the order of `asked`; None for an absent label.
+    `values`: the values of the labels in the order of `kept_keys`; None for an absent label.
     """
 
     name: str
     resource_version: str
-    carries: frozenset[str]
-    asked: tuple[str, ...]
+    all_keys: frozenset[str]
+    kept_keys: tuple[str, ...]
     values: tuple[str | None, ...]
 
     @property
@@ -168,20 +168,20 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def label(self, key: str) -> str | None:
         """The value of a label; None if the node does not have the label, or the label is not kept."""
-        return self.values[self.asked.index(key)] if key in self.asked else None
+        return self.values[self.kept_keys.index(key)] if key in self.kept_keys else None
 
 
-def node_keeping(kept_keys: Callable[[], tuple[str, ...]]) -> Callable[[NodeMetadata], Node]:
-    """A transform that keeps the labels of a node whose keys `kept_keys` returns at that time."""
+def node_keeping(keys_to_keep: Callable[[], tuple[str, ...]]) -> Callable[[NodeMetadata], Node]:
+    """A transform that keeps the labels of a node whose keys `keys_to_keep` returns at that time."""
 
     def to_node(node: NodeMetadata) -> Node:
-        meta, asked = node.metadata, kept_keys()
+        meta, kept_keys = node.metadata, keys_to_keep()
         return Node(
             name=meta.name,
             resource_version=meta.resource_version,
-            carries=_shared_keys(frozenset(meta.labels)),
-            asked=asked,
-            values=tuple(_label(meta, key) for key in asked),
+            all_keys=_shared_keys(frozenset(meta.labels)),
+            kept_keys=kept_keys,
+            values=tuple(_label(meta, key) for key in kept_keys),
         )
 
     return to_node

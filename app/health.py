@@ -23,7 +23,7 @@ _SharedCheck = Callable[[], Coroutine[Any, Any, str | None]]
 CHECK_TIMEOUT = 12.0
 """Seconds for one check: a little more than the longest time limit inside a check."""
 
-SHARED_FOR = 1.0
+SHARED_SECONDS = 1.0
 """Seconds from the start of a check in which all requests share its result, since any client may send any number."""
 
 DIAL_TIMEOUT = 10.0
@@ -106,7 +106,7 @@ class Health:
 class _Shared:
     """A check whose result all requests share. It never raises.
 
-    It runs at most once in `SHARED_FOR`, even if a request is cancelled.
+    It runs at most once in `SHARED_SECONDS`, even if a request is cancelled.
     """
 
     def __init__(self, check: Check, timeout: float) -> None:
@@ -118,7 +118,7 @@ class _Shared:
     async def __call__(self) -> str | None:
         now = asyncio.get_running_loop().time()
         if self._outcome is None or (self._outcome.done() and now >= self._until):
-            self._outcome, self._until = asyncio.create_task(self._run(), name="readiness"), now + SHARED_FOR
+            self._outcome, self._until = asyncio.create_task(self._run(), name="readiness"), now + SHARED_SECONDS
         return await asyncio.shield(self._outcome)
 
     async def _run(self) -> str | None:

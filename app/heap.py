@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-LARGE = 128 * 1024
+LARGE_BLOCK_BYTES = 128 * 1024
 """Blocks of this many bytes or more are mapped alone, and return to the system as soon as they are freed."""
 
-YOUNG = 5_000
+CYCLE_SEARCH_THRESHOLD = 5_000
 """New objects after which Python looks for cycles among them. With the default of 700, the search takes a tenth of the
 time of a reconcile and finds hardly any cycles."""
 
@@ -23,13 +23,13 @@ _MADV_DONTNEED = 4
 
 
 def keep_large_blocks_apart() -> None:
-    """Have glibc map blocks of `LARGE` bytes apart from the heap. Call it before connections are made.
+    """Have glibc map blocks of `LARGE_BLOCK_BYTES` bytes apart from the heap. Call it before connections are made.
 
     Does nothing with other C libraries. glibc starts at this limit, but raises it when large blocks are freed. Every
     TLS connection has a buffer of 256 KiB and uses little of it, so a burst of connections would fragment the heap.
     """
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
-        mallopt(_M_MMAP_THRESHOLD, LARGE)
+        mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
 
 
 def freeze() -> None:
@@ -37,7 +37,7 @@ def freeze() -> None:
 
     Frozen objects are still freed as soon as nothing refers to them.
     """
-    gc.set_threshold(YOUNG)
+    gc.set_threshold(CYCLE_SEARCH_THRESHOLD)
     gc.collect()
     gc.freeze()
     return_free_pages()

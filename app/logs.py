@@ -27,7 +27,7 @@ ENCODERS: Final = ("json", "console")
 QUIET_LIBRARIES: Final = ("uvicorn", "asyncio", "aiohttp")
 """Libraries of which only warnings and errors are logged."""
 
-_OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+_STANDARD_ATTRIBUTES: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 _COLORS: Final = {"debug": "34", "info": "32", "warn": "33"}
 """ANSI codes by level; red for higher levels."""
 
@@ -145,7 +145,7 @@ class _Formatter(logging.Formatter):
             "logger": record.name,
             "msg": record.getMessage(),
         }
-        line |= {key: value for key, value in vars(record).items() if key not in _OF_EVERY_RECORD}
+        line |= {key: value for key, value in vars(record).items() if key not in _STANDARD_ATTRIBUTES}
         line |= log_fields.current.get()
         error = record.exc_info and record.exc_info[1]
         if error and record.levelno >= self._stacktrace_level:

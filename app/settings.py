@@ -35,8 +35,8 @@ from webhooks.jobset.subject import DEFAULT_LIMITS
 
 API_VERSION = "config.jobset.x-k8s.io/v1alpha1"
 KIND = "Configuration"
-MAX_BUDGET = 8.0  # seconds of a child dry run
-MIN_INTERVAL = 1.0  # seconds between two rounds of a policy's status, or of an audit
+MAX_DRY_RUN_SECONDS = 8.0  # seconds of a child dry run
+MIN_POLICY_SECONDS = 1.0  # seconds between two rounds of a policy's status, or of an audit
 
 
 class SettingsError(Exception):
@@ -118,14 +118,14 @@ class LeaderElectionSettings(_Section):
 
     @field_validator("resource_name")
     @classmethod
-    def _subdomain(cls, value: str) -> str:
+    def _check_subdomain(cls, value: str) -> str:
         if dns1123_subdomain(value):
             raise ValueError(f"{value!r} is not a DNS-1123 subdomain")
         return value
 
     @field_validator("resource_namespace")
     @classmethod
-    def _label(cls, value: str) -> str:
+    def _check_label(cls, value: str) -> str:
         if value and dns1123_label(value):
             raise ValueError(f"{value!r} is not a DNS-1123 label")
         return value
@@ -200,13 +200,13 @@ class TLSSettings(_Section):
 
     @field_validator("min_version")
     @classmethod
-    def _known_version(cls, value: str) -> str:
+    def _check_version(cls, value: str) -> str:
         check_options(value, ())
         return value
 
     @field_validator("cipher_suites")
     @classmethod
-    def _known_suites(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    def _check_suites(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         check_options("VersionTLS13" if info.data.get("min_version") == "VersionTLS13" else "", value)
         return value
 
@@ -227,14 +227,14 @@ class CertificateSettings(_Section):
 
     @field_validator("webhook_service_name")
     @classmethod
-    def _label(cls, value: str, info: ValidationInfo) -> str:
+    def _check_label(cls, value: str, info: ValidationInfo) -> str:
         if info.data.get("enable") and dns1035_label(value):
             raise ValueError(f"{value!r} is not a DNS-1035 label")
         return value
 
     @field_validator("webhook_secret_name")
     @classmethod
-    def _subdomain(cls, value: str, info: ValidationInfo) -> str:
+    def _check_subdomain(cls, value: str, info: ValidationInfo) -> str:
         if info.data.get("enable") and dns1123_subdomain(value):
             raise ValueError(f"{value!r} is not a DNS-1123 subdomain")
         return value
@@ -250,7 +250,7 @@ class ClientSettings(_Section):
 
     @field_validator("qps", mode="before")
     @classmethod
-    def _whole_number(cls, value: Any) -> Any:
+    def _convert_integer(cls, value: Any) -> Any:
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -271,8 +271,8 @@ class DryRunSettings(_Section):
     @field_validator("budget")
     @classmethod
     def _check_budget(cls, value: float) -> float:
-        if value > MAX_BUDGET:
-            limit, actual = duration_text(MAX_BUDGET), duration_text(value)
+        if value > MAX_DRY_RUN_SECONDS:
+            limit, actual = duration_text(MAX_DRY_RUN_SECONDS), duration_text(value)
             raise ValueError(f"must be at most {limit}, is {actual}: the API server waits 10s for the whole admission")
         return value
 
@@ -333,9 +333,9 @@ class PolicySettings(_Section):
 
     @field_validator("status_interval", "audit_interval")
     @classmethod
-    def _long_enough(cls, value: float) -> float:
-        if value < MIN_INTERVAL:
-            raise ValueError(f"must be at least {duration_text(MIN_INTERVAL)}, is {duration_text(value)}")
+    def _check_interval(cls, value: float) -> float:
+        if value < MIN_POLICY_SECONDS:
+            raise ValueError(f"must be at least {duration_text(MIN_POLICY_SECONDS)}, is {duration_text(value)}")
         return value
 
 
@@ -372,7 +372,7 @@ class Settings(_Section):
 
     @field_validator("feature_gates", mode="before")
     @classmethod
-    def _known_gates(cls, value: Any) -> Any:
+    def _check_gates(cls, value: Any) -> Any:
         if isinstance(value, dict) and (faults := list(gate_faults({str(name): on for name, on in value.items()}))):
             raise GateFaultsError(faults)
         return value

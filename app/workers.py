@@ -49,7 +49,7 @@ MAX_ANSWERS = 100_000
 MAX_DECISIONS = 10_000
 """Largest number of different decisions of policies in one report. Further decisions are not counted."""
 
-MAX_USED = 1_000
+MAX_USED_EXCEPTIONS = 1_000
 """Largest number of different exceptions in one report. Further exceptions are reported when they are used again."""
 
 MAX_REPORT = 16 * 2**20
@@ -60,7 +60,7 @@ class WorkerError(Exception):
     """A worker cannot start, has ended or hangs. The text is one line."""
 
 
-class _Path(msgspec.Struct, array_like=True):
+class _PathCounts(msgspec.Struct, array_like=True):
     """The counts of one path since the last report.
 
     `started`: number of requests. `finished`: code and seconds of each answer. `refused`: refused objects by rule.
@@ -88,14 +88,14 @@ class ReportedMetrics(WebhookMetrics, PolicyMetrics, Protocol):
 class _Report(msgspec.Struct, array_like=True):
     """A report of a worker: counts of each path, the page for a command, and counts of decisions of policies.
 
-    `used`: namespace, name and UID of exceptions that were used.
+    `used_exceptions`: namespace, name and UID of exceptions that were used.
     """
 
-    paths: dict[str, _Path]
+    paths: dict[str, _PathCounts]
     command: str = ""
     page: str = ""
     decisions: list[tuple[PolicyId, str, str, int]] = []
-    used: list[tuple[str, str, str]] = []
+    used_exceptions: list[tuple[str, str, str]] = []
 
 
 _decoder = msgspec.json.Decoder(_Report)
@@ -106,8 +106,8 @@ class Records:
 
     def __init__(self) -> None:
         self._decisions: Counter[tuple[PolicyId, str, str]] = Counter()
-        self._used: set[tuple[str, str, str]] = set()
-        self._paths: dict[str, _Path] = defaultdict(_Path)
+        self._used_exceptions: set[tuple[str, str, str]] = set()
+        self._paths: dict[str, _PathCounts] = defaultdict(_PathCounts)
         self._answers = 0
         self._page = ("", "")
         self._page_ready = asyncio.Event()
@@ -130,8 +130,8 @@ class Records:
             self._decisions[decision] += count
 
     def record_exception_use(self, namespace: str, name: str, uid: str) -> None:
-        if len(self._used) < MAX_USED:
-            self._used.add((namespace, name, uid))
+        if len(self._used_exceptions) < MAX_USED_EXCEPTIONS:
+            self._used_exceptions.add((namespace, name, uid))
 
     def answer(self, command: bytes, page: str) -> None:
         """Report at once, with the page that `command` requests."""
@@ -141,9 +141,9 @@ class Records:
     def report(self) -> bytes:
         """A report as one line of JSON, with the counts since the last report."""
         decisions = [(*decision, count) for decision, count in self._decisions.items()]
-        report = _Report(self._paths, *self._page, decisions, sorted(self._used))
-        self._paths, self._answers, self._page, self._decisions = defaultdict(_Path), 0, ("", ""), Counter()
-        self._used = set()
+        report = _Report(self._paths, *self._page, decisions, sorted(self._used_exceptions))
+        self._paths, self._answers, self._page, self._decisions = defaultdict(_PathCounts), 0, ("", ""), Counter()
+        self._used_exceptions = set()
         self._page_ready.clear()
         return msgspec.json.encode(report) + b"\n"
 
@@ -166,7 +166,7 @@ class Worker:
     channel: socket.socket
     _writer: asyncio.StreamWriter | None = field(default=None, init=False)
     _is_stopping: bool = field(default=False, init=False)
-    _pages: dict[str, asyncio.Future[str]] = field(default_factory=dict, init=False)
+    _page_waiters: dict[str, asyncio.Future[str]] = field(default_factory=dict, init=False)
 
     async def watch(self, metrics: ReportedMetrics, *, timeout: float = REPORT_TIMEOUT) -> None:
         """Count the worker's answers until the worker has stopped.
@@ -197,14 +197,14 @@ class Worker:
             return await reader.readline()
 
     def _count_report(self, report: _Report, metrics: ReportedMetrics) -> None:
-        waiter = self._pages.pop(report.command, None)
+        waiter = self._page_waiters.pop(report.command, None)
         if waiter is not None and not waiter.done():
             waiter.set_result(report.page)
         for path, path_counts in report.paths.items():
             path_counts.count(path, metrics)
         for policy, rule, action, count in report.decisions:
             metrics.count_decision(policy, rule, action, count)
-        for namespace, name, uid in report.used:
+        for namespace, name, uid in report.used_exceptions:
             metrics.record_exception_use(namespace, name, uid)
 
     def release(self) -> None:
@@ -226,7 +226,7 @@ class Worker:
     async def page(self, command: bytes) -> str:
         """The worker's answer to one of `app.debug.pages.COMMANDS`. Ask for one page at a time."""
         page: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._pages[command.decode()] = page
+        self._page_waiters[command.decode()] = page
         self._send(command)
         return await page
 

@@ -34,7 +34,7 @@ from kube.client import Client
 from kube.errors import NotFound
 from kube.model.meta import Owner, seconds_between
 from kube.options import COMMAND_TIMEOUT, METADATA_LIST, ListOptions
-from kube.reader import MAX_EXAMPLES, MAX_PAGES, PAGE, Reader
+from kube.reader import MAX_EXAMPLES, MAX_PAGES, PAGE_SIZE, Reader
 from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, NODES, POD_GROUPS, PODS
 
 REPLACED_SECONDS = 10.0
@@ -305,11 +305,11 @@ class _Gatherer:
             namespace=self._namespace,
             label_selector=selector,
             field_selector=f"status.phase={phase}",
-            limit=PAGE,
+            limit=PAGE_SIZE,
             timeout=COMMAND_TIMEOUT,
         )
         if page.metadata.continue_token:
-            self._reader.skip(f"{phase.lower()} pods beyond the first {PAGE}")
+            self._reader.skip(f"{phase.lower()} pods beyond the first {PAGE_SIZE}")
         return page.items or []
 
     async def _gated_followers(self) -> Mapping[str, int]:
@@ -325,7 +325,7 @@ class _Gatherer:
         nodes = Nodes(label_keys=frozenset(topologies).union(*(pod.spec.label_keys for pod in misfits)))
         with self._reader.noting("nodes: you may not list nodes, so what they offer is not known"):
             async for node in self._reader.all(NODES, SeenNode, namespace=None):
-                if len(nodes) == PAGE * MAX_PAGES:
+                if len(nodes) == PAGE_SIZE * MAX_PAGES:
                     self._reader.skip(f"what nodes beyond the first {len(nodes)} offer")
                     return None
                 nodes.add(node)

@@ -10,7 +10,7 @@ from operator import attrgetter
 from api import keys
 from api.gang_status import INITIALLY_SCHEDULED
 from api.gangs import Group
-from api.stalled_trees import Member, Tree, required_members, why_stalled
+from api.stalled_trees import Tree, WaitingPod, required_members, why_stalled
 from diagnose.answers import Answer, KeyedFinding, merge_findings
 from diagnose.case import Case
 from diagnose.claims import unbound_claim
@@ -147,7 +147,7 @@ class _WaitingTree:
     def key(self, group: Group) -> object:
         """A key that is equal for groups with the same findings."""
         if group is self._root and self._is_unreported:
-            return group.template, self._bound_pods(group), why_stalled(self._tree).cause
+            return group.template, self._bound_pods(group), why_stalled(self._tree).id
         below = tuple(self.key(child) for child in group.children)
         problems = tuple(problem.message for problem, _ in self._misfits(group))
         tree_problems = tuple(problem.message for problem in self._permanent_findings) if group is self._root else ()
@@ -158,8 +158,8 @@ class _WaitingTree:
         because = tuple(self._ignored_groups())
         if self._is_unreported and not because:
             reason = why_stalled(self._tree)
-            level = Level.FAULT if reason.fault or self._case.is_manager_missing else Level.WAITS
-            because = (Finding(level, reason.cause, reason.problem, fix=reason.fix),)
+            level = Level.FAULT if reason.is_user_fault or self._case.is_manager_missing else Level.WAITS
+            because = (Finding(level, reason.id, reason.problem, fix=reason.fix),)
             return self._finding(self._root, because, cause="gang-waits")
         because += (*self._permanent_findings, *self._findings_below(self._root))
         has_fault = any(finding.worst_level is Level.FAULT for finding in because)
@@ -305,9 +305,9 @@ class _WaitingTree:
         return Tree(
             root=self._root,
             stored_groups=self._groups.groups_by_name,
-            released={r.name for r in self._case.facts.jobset.spec.replicated_jobs} - stages.keys(),
-            pods={name: job.status.active for name, job in self._jobs.items()},
-            waiting=[_member(pod) for pod in self.pods_without_node],
+            released_replicated_jobs={r.name for r in self._case.facts.jobset.spec.replicated_jobs} - stages.keys(),
+            pod_counts={name: job.status.active for name, job in self._jobs.items()},
+            waiting_pods=[_waiting_pod(pod) for pod in self.pods_without_node],
             priority=None if root is None else root.spec.priority,
         )
 
@@ -319,9 +319,9 @@ class _WaitingTree:
         )
 
 
-def _member(pod: SeenPod) -> Member:
+def _waiting_pod(pod: SeenPod) -> WaitingPod:
     gates = tuple(gate.name for gate in pod.spec.scheduling_gates)
-    return Member(pod.name, gates, pod.spec.priority or 0, pod.spec.scheduler_name)
+    return WaitingPod(pod.name, gates, pod.spec.priority or 0, pod.spec.scheduler_name)
 
 
 def _title(group: Group) -> str:

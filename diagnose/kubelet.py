@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from api.event import SeenEvent
-from api.pending import Trouble, clean_words, trouble
+from api.pending import Trouble, clean_words, trouble_of
 from diagnose.facts import SeenPod
 from diagnose.remedies import IN_A_NEW, find_fix
 
@@ -128,10 +128,10 @@ def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
     problem, probe = pod.trouble, next((event for event in warnings if _PROBE.search(event.note)), None)
     if problem is not None:
         enders = (event for event in warnings if _ENDS.search(f"{event.reason}: {event.note}"))
-        ended_by = next(enders, None) if problem.end else None
+        ended_by = next(enders, None) if problem.last_end else None
         reason_text = _words(ended_by) if ended_by else str(problem)
         words = f"{problem}; {reason_text}" if ended_by else reason_text
-        kind = (problem.container, problem.reason, problem.end)
+        kind = (problem.container, problem.reason, problem.last_end)
         return Reason(kind, words, _remedy(pod, reason_text, problem.container))
     blocking = next((event for event in warnings if _BEFORE_START.search(event.reason)), None)
     if pod.status.phase == "Pending" and blocking is not None:
@@ -146,7 +146,7 @@ def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
 def crash_loop(pod: SeenPod) -> Trouble | None:
     """The last failure of a container of a ready pod; None without a failure, or if the pod is not ready."""
     statuses = (replace(status, ready=False) for status in pod.status.container_statuses if status.restart_count)
-    return next(filter(None, map(trouble, statuses)), None) if pod.ready else None
+    return next(filter(None, map(trouble_of, statuses)), None) if pod.ready else None
 
 
 def _words(event: SeenEvent) -> str:

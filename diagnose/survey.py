@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from api import keys
-from api.batch import Job, job_ready, pods_at_once
+from api.batch import Job, is_job_ready, pods_at_once
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.layout import JobPosition, Layout, layout_of
@@ -101,7 +101,7 @@ def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
     layout = layout_of(js)
     children = sort_jobs(js, jobs, layout, gates)
     stages = Stages(js, counters.count(js, children), children)
-    unsettled = [child for child in children.active if child.job.spec.suspend or not job_ready(child.job)]
+    unsettled = [child for child in children.active if child.job.spec.suspend or not is_job_ready(child.job)]
     missing = _missing_jobs(js, layout, children)
     unmet = {rjob.name: conditions for rjob in js.spec.replicated_jobs if (conditions := stages.unmet(rjob))}
     return Survey(

@@ -44,13 +44,13 @@ JSON_OBJECT: Any = dict
 
 Body = Mapping[str, Any] | list[Any] | msgspec.Struct | msgspec.Raw | bytes
 
-PAGE = 500
+PAGE_SIZE = 500
 """Objects in one page of a list, which take a few MB of memory at most."""
 
 ATTEMPTS = 4
 """The most tries of one request, the first try included."""
 
-MAX_PAUSE = 10.0
+MAX_RETRY_AFTER = 10.0
 """Longest Retry-After, in seconds, for which the client waits. For a longer one the request fails."""
 
 
@@ -79,7 +79,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     items: list[T] | None = None
 
 
-class _Deleted(msgspec.Struct, frozen=True):
+class _DeletionAnswer(msgspec.Struct, frozen=True):
     """The answer to a deletion: the object or a Status, with the fields that tell whether the object is gone."""
 
     class Meta(msgspec.Struct, frozen=True, rename="camel"):
@@ -97,7 +97,7 @@ class _Deleted(msgspec.Struct, frozen=True):
         return self.kind == "Status" or meta.deletion_timestamp is None or not is_kept
 
 
-class _DeletedCollection(msgspec.Struct, frozen=True):
+class _CollectionDeletionAnswer(msgspec.Struct, frozen=True):
     """The answer to the deletion of a collection: the objects as they were before."""
 
     class Item(msgspec.Struct, frozen=True):
@@ -110,21 +110,21 @@ class _DeletedCollection(msgspec.Struct, frozen=True):
     items: list[Item] | None = None
 
 
-class _Served(msgspec.Struct, frozen=True):
+class _ServedResource(msgspec.Struct, frozen=True):
     name: str
 
 
 class _ResourceList(msgspec.Struct, frozen=True):
     """metav1.APIResourceList, the fields that are read."""
 
-    resources: list[_Served] | None = None
+    resources: list[_ServedResource] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Client:
     """Verbs over a transport. They raise the errors of `kube.errors`. A client has no state and can be shared.
 
-    `limited` False: ignore the limits of rate and concurrency. `limits` replaces the limits of the transport. `repeats`
+    `limited` False: ignore the limits of rate and concurrency. `limits` replaces the limits of the transport. `retries`
     False: no retries of requests without an answer. `guard` is called right before a write is sent, and prevents the
     write by raising.
     """
@@ -133,7 +133,7 @@ class Client:
     _: KW_ONLY
     limited: bool = True
     limits: RequestLimits | None = None
-    repeats: bool = True
+    retries: bool = True
     guard: Callable[[], None] | None = None
 
     def require_writes(self) -> None:
@@ -149,17 +149,17 @@ class Client:
         """A copy of the client with limits of its own for requests. Streams keep the limits of the transport."""
         return dataclasses.replace(self, limited=True, limits=limits)
 
-    def without_repeats(self, transport: Transport | None = None) -> "Client":
+    def without_retries(self, transport: Transport | None = None) -> "Client":
         """A copy of the client without retries of unanswered requests; `transport` replaces the client's transport."""
-        return dataclasses.replace(self, repeats=False, transport=transport or self.transport)
+        return dataclasses.replace(self, retries=False, transport=transport or self.transport)
 
     def without_limits(self) -> "Client":
         """A copy of the client without limits of rate and concurrency, and without retries of unanswered requests.
 
         Lease renewals use it: they have a short deadline and must not queue behind a burst of requests. Retry-After is
-        still obeyed (`MAX_PAUSE`).
+        still obeyed (`MAX_RETRY_AFTER`).
         """
-        return dataclasses.replace(self, limited=False, limits=None, repeats=False)
+        return dataclasses.replace(self, limited=False, limits=None, retries=False)
 
     async def get(
         self, resource: Resource, name: str, *, type: type[T] = JSON_OBJECT, **options: Unpack[ReadOptions]
@@ -178,7 +178,7 @@ class Client:
 
     async def list_page(self, resource: Resource, page: type[T], **options: Unpack[ListOptions]) -> T:
         """Like `list`, with a page type of the caller."""
-        options.setdefault("limit", PAGE)
+        options.setdefault("limit", PAGE_SIZE)
         query = query_of(options, LIST_QUERY)
         path = resource.path(options.get("namespace"))
         timeout = options.get("timeout", 2 * TIMEOUT)
@@ -235,7 +235,7 @@ class Client:
         """
         path = resource.path(options.get("namespace"), name)
         response = await self._call(delete_request(path, options, ()))
-        if decode(_Deleted, response.body).is_gone:
+        if decode(_DeletionAnswer, response.body).is_gone:
             return None
         return decode(type, response.body)
 
@@ -249,7 +249,7 @@ class Client:
         selectors = query_of({"label_selector": label_selector}, LIST_QUERY)
         request = delete_request(resource.path(options.get("namespace")), options, selectors)
         response = await self._call(dataclasses.replace(request, verb="deletecollection", accept=METADATA_LIST))
-        deleted_objects = decode(_DeletedCollection, response.body).items or ()
+        deleted_objects = decode(_CollectionDeletionAnswer, response.body).items or ()
         return frozenset(item.metadata.uid for item in deleted_objects if not item.metadata.finalizers)
 
     def watch(
@@ -342,7 +342,7 @@ class Client:
             try:
                 response = await self.transport.send(request)
             except TransportError as error:
-                if attempt == ATTEMPTS or (error.sent and request.method != "GET") or not self.repeats:
+                if attempt == ATTEMPTS or (error.sent and request.method != "GET") or not self.retries:
                     raise
                 await asyncio.sleep(0.05 * 2**attempt)
                 continue
@@ -352,7 +352,7 @@ class Client:
                 return response
             failure = from_response(response.status, response.headers, response.body, request.call)
             pause = failure.retry_after
-            if response.status not in {429, 503} or pause is None or pause > MAX_PAUSE or attempt == ATTEMPTS:
+            if response.status not in {429, 503} or pause is None or pause > MAX_RETRY_AFTER or attempt == ATTEMPTS:
                 raise failure
             await asyncio.sleep(pause)
         raise AssertionError("the last attempt returns or raises")

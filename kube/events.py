@@ -86,11 +86,11 @@ class _Series:
     name: str
     namespace: str
     count: int
-    last: datetime
+    last_time: datetime
     last_seen: float
     flushed_at: float
-    written: int = 0
-    queued: bool = False
+    written_count: int = 0
+    is_queued: bool = False
     """Whether the series waits or is being written, so that no second writer takes it."""
 
 
@@ -126,18 +126,19 @@ class EventRecorder:
         series = self._series.get(key)
         if series is not None and now - series.last_seen < SERIES_IDLE:
             series.count += 1
-            series.last, series.last_seen = clock.now(), now
+            series.last_time, series.last_seen = clock.now(), now
             if series.count == 2:
                 self._enqueue(series)
             return
         if series is not None:
-            self._end(key, series)
-        series = self._new(regarding, now, {"type": type, "reason": reason, "action": ACTION, "note": truncate(note)})
+            self._end_series(key, series)
+        fields: dict[str, object] = {"type": type, "reason": reason, "action": ACTION, "note": truncate(note)}
+        series = self._new_series(regarding, now, fields)
         if self._enqueue(series):
             self._series[key] = series
             if len(self._series) > SERIES_LIMIT:
                 oldest = next(iter(self._series))
-                self._end(oldest, self._series[oldest])
+                self._end_series(oldest, self._series[oldest])
 
     async def run(self) -> None:
         """Write until cancelled. Call `flush` first on a clean stop."""
@@ -150,7 +151,7 @@ class EventRecorder:
         """Write all queued Events and the counts of open series; give up after `timeout` seconds."""
         self._flushing = True
         for series in self._series.values():
-            if series.count > series.written:
+            if series.count > series.written_count:
                 self._enqueue(series)
         try:
             async with asyncio.timeout(timeout):
@@ -158,7 +159,7 @@ class EventRecorder:
         except TimeoutError:
             log.warning("%d events were not written before the stop", self._queue.qsize())
 
-    def _new(self, regarding: Reference, now: float, fields: dict[str, object]) -> _Series:
+    def _new_series(self, regarding: Reference, now: float, fields: dict[str, object]) -> _Series:
         self._last_nanos = max(time.time_ns(), self._last_nanos + 1)
         suffix = f".{self._last_nanos:x}"
         name = regarding.name[: 253 - len(suffix)].rstrip(".-") + suffix
@@ -177,19 +178,19 @@ class EventRecorder:
         return _Series(body, name, namespace, 1, moment, now, now)
 
     def _enqueue(self, series: _Series) -> bool:
-        if series.queued:
+        if series.is_queued:
             return True
         try:
             self._queue.put_nowait(series)
         except asyncio.QueueFull:
             self.dropped += 1
             return False
-        series.queued = True
+        series.is_queued = True
         return True
 
-    def _end(self, key: tuple[object, ...], series: _Series) -> None:
+    def _end_series(self, key: tuple[object, ...], series: _Series) -> None:
         del self._series[key]
-        if series.count > series.written:
+        if series.count > series.written_count:
             self._enqueue(series)
 
     async def _sweep(self) -> None:
@@ -198,8 +199,8 @@ class EventRecorder:
             now = asyncio.get_running_loop().time()
             for key, series in list(self._series.items()):
                 if now - series.last_seen >= SERIES_IDLE:
-                    self._end(key, series)
-                elif now - series.flushed_at >= SERIES_FLUSH and series.count > series.written:
+                    self._end_series(key, series)
+                elif now - series.flushed_at >= SERIES_FLUSH and series.count > series.written_count:
                     self._enqueue(series)
 
     async def _write_all(self) -> None:
@@ -208,8 +209,8 @@ class EventRecorder:
             try:
                 await self._write(series)
             finally:
-                series.queued = False
-                if series.count > series.written > 0 and (series.written == 1 or self._flushing):
+                series.is_queued = False
+                if series.count > series.written_count > 0 and (series.written_count == 1 or self._flushing):
                     self._enqueue(series)
                 self._queue.task_done()
 
@@ -239,7 +240,7 @@ class EventRecorder:
     async def _send(self, series: _Series) -> None:
         """Create the Event or patch its series. An Event that has expired is created again."""
         count = series.count
-        if series.written == 0:
+        if series.written_count == 0:
             try:
                 await self._create(series, count)
             except AlreadyExists:
@@ -251,7 +252,7 @@ class EventRecorder:
                 await self._client.patch(EVENTS, series.name, patch, namespace=series.namespace)
             except NotFound:
                 await self._create(series, count)
-        series.written = count
+        series.written_count = count
 
     async def _create(self, series: _Series, count: int) -> None:
         body = series.body if count == 1 else {**series.body, "series": _series_fields(series, count)}
@@ -259,4 +260,4 @@ class EventRecorder:
 
 
 def _series_fields(series: _Series, count: int) -> dict[str, object]:
-    return {"count": count, "lastObservedTime": clock.micro_time(series.last)}
+    return {"count": count, "lastObservedTime": clock.micro_time(series.last_time)}

@@ -11,7 +11,7 @@ from kube.resources import Resource
 
 MAX_EXAMPLES = 3
 """If many objects are in the same state, this many of them are read one by one."""
-PAGE = 500
+PAGE_SIZE = 500
 MAX_PAGES = 20
 """The most pages of a list that also has objects of other users: leaders of other JobSets, events of other Jobs."""
 
@@ -28,7 +28,7 @@ class Reader:
 
     def all(self, resource: Resource, kind: type[T], **options: Unpack[ListOptions]) -> AsyncIterator[T]:
         """All objects of a list in the namespace of the reader, or in the namespace that `options` name."""
-        merged: ListOptions = {"namespace": self._namespace, "limit": PAGE, "timeout": COMMAND_TIMEOUT, **options}
+        merged: ListOptions = {"namespace": self._namespace, "limit": PAGE_SIZE, "timeout": COMMAND_TIMEOUT, **options}
         return self._client.pages(resource, type=kind, **merged)
 
     async def some(
@@ -43,7 +43,7 @@ class Reader:
         """The objects of the first pages of a list. `subject` names them in the note that there are more."""
         number = 0
         async for item in self.all(resource, kind, **options):
-            if number == PAGE * pages:
+            if number == PAGE_SIZE * pages:
                 self.skip(f"{subject} beyond the first {number}")
                 return
             number += 1

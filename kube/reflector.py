@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 import msgspec
 
-from kube.client import PAGE, Client, ListMeta
+from kube.client import PAGE_SIZE, Client, ListMeta
 from kube.decode import decode
 from kube.errors import KubeError, TransportError, UnreadableAnswerError, from_status, parse_status
 from kube.interruptions import CLUSTER_ROLES, Interruptions
@@ -69,7 +69,7 @@ class Target:
     streaming: bool = True
     idle: float = 150.0
     lifetime: float = 480.0
-    page: int = PAGE
+    page: int = PAGE_SIZE
     remedy: str = CLUSTER_ROLES
 
     def selectors(self) -> tuple[tuple[str, str], ...]:

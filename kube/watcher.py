@@ -35,16 +35,16 @@ class Phase(enum.Enum):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a watch. `begun`: whether `Init` of the present generation was returned.
+    """The state of a watch. `has_begun`: whether `Init` of the present generation was returned.
 
-    `delivered`: whether the present stream has delivered an event or a bookmark.
+    `has_delivered`: whether the present stream has delivered an event or a bookmark.
     """
 
     phase: Phase
     resource_version: str = ""
     continue_token: str = ""
-    begun: bool = False
-    delivered: bool = False
+    has_begun: bool = False
+    has_delivered: bool = False
     streaming: bool = True
     failures: int = 0
     pause: float = 0.0
@@ -146,9 +146,9 @@ def step(state: State, item: Input) -> Output:
 
 
 def _on_page(state: State, page: Listed) -> Output:
-    events: list[Event] = [] if state.begun else [Init()]
+    events: list[Event] = [] if state.has_begun else [Init()]
     events += [Apply(obj) for obj in page.objects]
-    state = replace(state, begun=True, failures=0, pause=0.0)
+    state = replace(state, has_begun=True, failures=0, pause=0.0)
     if page.continue_token:
         return replace(state, continue_token=page.continue_token), tuple(events)
     events.append(InitDone(int(page.resource_version)))
@@ -158,24 +158,24 @@ def _on_page(state: State, page: Listed) -> Output:
 def _on_event(state: State, item: Observed) -> Output:
     event = Delete(item.obj) if item.deleted else Apply(item.obj)
     if state.phase is Phase.INITIAL:
-        events = (event,) if state.begun else (Init(), event)
-        return replace(state, begun=True, delivered=True), events
+        events = (event,) if state.has_begun else (Init(), event)
+        return replace(state, has_begun=True, has_delivered=True), events
     version = item.obj.metadata.resource_version
     if int(version) <= int(state.resource_version):
-        return replace(state, delivered=True), ()
-    return replace(state, resource_version=version, delivered=True, failures=0, pause=0.0), (event,)
+        return replace(state, has_delivered=True), ()
+    return replace(state, resource_version=version, has_delivered=True, failures=0, pause=0.0), (event,)
 
 
 def _on_bookmark(state: State, item: Bookmark) -> Output:
     version = int(item.resource_version)
     if state.phase is Phase.INITIAL:
         if not item.initial_end:
-            return replace(state, delivered=True), ()
-        events: tuple[Event, ...] = () if state.begun else (Init(),)
-        return replace(_watching(state, item.resource_version), delivered=True), (*events, InitDone(version))
+            return replace(state, has_delivered=True), ()
+        events: tuple[Event, ...] = () if state.has_begun else (Init(),)
+        return replace(_watching(state, item.resource_version), has_delivered=True), (*events, InitDone(version))
     if version < int(state.resource_version):
-        return replace(state, delivered=True), ()
-    state = replace(state, resource_version=item.resource_version, delivered=True, failures=0, pause=0.0)
+        return replace(state, has_delivered=True), ()
+    state = replace(state, resource_version=item.resource_version, has_delivered=True, failures=0, pause=0.0)
     return state, (Progress(version),)
 
 
@@ -185,7 +185,7 @@ def _watching(state: State, resource_version: str) -> State:
 
 def _on_failure(state: State, error: KubeError) -> State:
     pause = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
-    state = replace(state, failures=state.failures + 1, pause=pause, delivered=False)
+    state = replace(state, failures=state.failures + 1, pause=pause, has_delivered=False)
     refused = isinstance(error, Invalid | BadRequest)
     if state.phase is Phase.WATCH and not refused and not isinstance(error, Gone):
         return state
@@ -197,12 +197,12 @@ def _on_failure(state: State, error: KubeError) -> State:
 def _relist(state: State) -> State:
     streaming = state.streaming and state.failures < STREAMING_TRIES
     return replace(
-        state, phase=Phase.INITIAL if streaming else Phase.LIST, resource_version="", continue_token="", begun=False
+        state, phase=Phase.INITIAL if streaming else Phase.LIST, resource_version="", continue_token="", has_begun=False
     )
 
 
 def _on_end(state: State) -> State:
     """The state after a stream. A stream without events is a failure: else a broken proxy would cause a tight loop."""
     if state.phase is Phase.WATCH:
-        return replace(state, delivered=False, pause=0.0, failures=0 if state.delivered else state.failures + 1)
-    return _relist(replace(state, delivered=False, failures=state.failures + 1))
+        return replace(state, has_delivered=False, pause=0.0, failures=0 if state.has_delivered else state.failures + 1)
+    return _relist(replace(state, has_delivered=False, failures=state.failures + 1))

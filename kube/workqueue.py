@@ -44,7 +44,7 @@ BASE_DELAY = 0.005
 MAX_DELAY = 1000.0
 """Longest back-off in seconds."""
 
-EARLY = 0.001
+EARLY_SECONDS = 0.001
 """Seconds by which a key may be handed out early. A timer of uvloop may fire early, since its clock counts
 milliseconds. Without this allowance the timer would be set again and again until the millisecond is over."""
 
@@ -65,14 +65,14 @@ class QueueMetrics:
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """A key that waits, ready since `since` or delayed until `ready_at`. Heap entries with another token are stale."""
+class _WaitingKey:
+    """A key that is ready since `ready_since`, or delayed until `ready_at`. Heap entries of other tokens are stale."""
 
     priority: int
     ready_at: float
-    since: float
+    ready_since: float
     token: int
-    ready: bool = False
+    is_ready: bool = False
 
 
 class WorkQueue(Generic[K]):
@@ -85,10 +85,10 @@ class WorkQueue(Generic[K]):
     def __init__(self, *, metrics: QueueMetrics | None = None, clock: Callable[[], float] | None = None) -> None:
         self._metrics = metrics or QueueMetrics()
         self._now = clock or (lambda: asyncio.get_running_loop().time())
-        self._waiting: dict[K, _Waiting] = {}
+        self._waiting: dict[K, _WaitingKey] = {}
         self._ready: dict[int, list[tuple[int, K]]] = {}
         """By priority, a heap of (token, key): tokens have the order of addition. Superseded entries are skipped."""
-        self._sequence = 0
+        self._taken_keys = 0
         self._delayed: list[tuple[float, int, K]] = []
         self._working: dict[K, float] = {}
         self._failures: Counter[K] = Counter()
@@ -103,7 +103,7 @@ class WorkQueue(Generic[K]):
 
     def depth(self) -> dict[int, int]:
         """Keys ready to be taken, by priority (workqueue_depth)."""
-        return dict(Counter(entry.priority for entry in self._waiting.values() if entry.ready))
+        return dict(Counter(entry.priority for entry in self._waiting.values() if entry.is_ready))
 
     def unfinished_seconds(self) -> float:
         """Sum of the seconds for which workers have held their keys so far."""
@@ -158,7 +158,7 @@ class WorkQueue(Generic[K]):
         """Note that work on a key has ended. If the key was added meanwhile and is due, it can be taken again."""
         self._metrics.on_done(self._now() - self._working.pop(key))
         entry = self._waiting.get(key)
-        if entry is not None and entry.ready:
+        if entry is not None and entry.is_ready:
             self._push_ready(key, entry)
 
     def shutdown(self) -> None:
@@ -178,29 +178,29 @@ class WorkQueue(Generic[K]):
         now = self._now()
         entry = self._waiting.get(key)
         if entry is None:
-            entry = self._waiting[key] = _Waiting(priority, now + delay, now, 0)
+            entry = self._waiting[key] = _WaitingKey(priority, now + delay, now, 0)
             self._metrics.on_add()
-        elif priority <= entry.priority and (entry.ready or now + delay >= entry.ready_at):
+        elif priority <= entry.priority and (entry.is_ready or now + delay >= entry.ready_at):
             return
         else:
             entry.priority = max(entry.priority, priority)
             entry.ready_at = min(entry.ready_at, now + delay)
         self._tokens += 1
         entry.token = self._tokens
-        if entry.ready or entry.ready_at <= now:
+        if entry.is_ready or entry.ready_at <= now:
             self._make_ready(key, entry, now)
         else:
             heapq.heappush(self._delayed, (entry.ready_at, entry.token, key))
             self._drop_superseded()
             self._set_timer()
 
-    def _make_ready(self, key: K, entry: _Waiting, now: float) -> None:
-        if not entry.ready:
-            entry.ready, entry.since = True, now
+    def _make_ready(self, key: K, entry: _WaitingKey, now: float) -> None:
+        if not entry.is_ready:
+            entry.is_ready, entry.ready_since = True, now
         if key not in self._working:
             self._push_ready(key, entry)
 
-    def _push_ready(self, key: K, entry: _Waiting) -> None:
+    def _push_ready(self, key: K, entry: _WaitingKey) -> None:
         heapq.heappush(self._ready.setdefault(entry.priority, []), (entry.token, key))
         self._wake_getter()
 
@@ -215,14 +215,14 @@ class WorkQueue(Generic[K]):
         first_tokens = {priority: heap[0][0] for priority, heap in self._ready.items() if self._has_entry(heap)}
         if not first_tokens:
             return None
-        self._sequence += 1
-        takes_oldest = self._sequence % OLDEST_EVERY == 0
+        self._taken_keys += 1
+        takes_oldest = self._taken_keys % OLDEST_EVERY == 0
         priority = min(first_tokens, key=first_tokens.__getitem__) if takes_oldest else max(first_tokens)
         _, key = heapq.heappop(self._ready[priority])
         entry = self._waiting.pop(key)
         now = self._now()
         self._working[key] = now
-        self._metrics.on_take(now - entry.since)
+        self._metrics.on_take(now - entry.ready_since)
         return key
 
     def _has_entry(self, heap: list[tuple[int, K]]) -> bool:
@@ -240,7 +240,7 @@ class WorkQueue(Generic[K]):
             self._timer = None
         if self._delayed:
             wait = max(0.0, self._delayed[0][0] - self._now())
-            self._timer = asyncio.get_running_loop().call_later(wait, self._promote)
+            self._timer = asyncio.get_running_loop().call_later(wait, self._release_due_keys)
 
     def _drop_superseded(self) -> None:
         """Drop superseded delays, since a key due in a week that is added every second would leave 600,000 of them."""
@@ -250,12 +250,12 @@ class WorkQueue(Generic[K]):
 
     def _is_current(self, item: tuple[float, int, K]) -> bool:
         entry = self._waiting.get(item[2])
-        return entry is not None and entry.token == item[1] and not entry.ready
+        return entry is not None and entry.token == item[1] and not entry.is_ready
 
-    def _promote(self) -> None:
+    def _release_due_keys(self) -> None:
         now = self._now()
         self._timer = None
-        while self._delayed and (self._delayed[0][0] <= now + EARLY or not self._is_current(self._delayed[0])):
+        while self._delayed and (self._delayed[0][0] <= now + EARLY_SECONDS or not self._is_current(self._delayed[0])):
             item = heapq.heappop(self._delayed)
             if self._is_current(item):
                 self._make_ready(item[2], self._waiting[item[2]], now)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from api import restart_agent
 from api.batch import pods_at_once
-from api.children import built_pod
+from api.children import built_pod_spec
 from api.jobset import JobSet, ReplicatedJob
 from api.paths import replicated_jobs
 from api.scheduling import Claims, EntryScheduling
@@ -67,7 +67,7 @@ class Template:
     def pod(self) -> JSON:
         """The pod spec that the controller will build, or the pod spec of the template if it cannot build one."""
         try:
-            return built_pod(self.js, self.rjob)
+            return built_pod_spec(self.js, self.rjob)
         except (AttributeError, KeyError, TypeError):
             return self.rjob.pod_spec
 

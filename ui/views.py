@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from api import keys
-from api.batch import Job, job_ready, pods_at_once
+from api.batch import Job, is_job_ready, pods_at_once
 from api.gang_status import INITIALLY_SCHEDULED, StoredGroup
 from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import ReplicatedJobStatus, SpareStatus
@@ -209,7 +209,7 @@ def job_state(job: Job) -> str:
         return "Being deleted"
     if job.spec.suspend:
         return "Suspended"
-    if job_ready(job):
+    if is_job_ready(job):
         return "Running"
     return "Starting" if job.status.active else "Waiting"
 

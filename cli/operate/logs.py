@@ -15,14 +15,14 @@ from jobset_client.errors import RefusedError
 from jobset_client.log_order import LOGS_ARE_GONE, Log, LogPod, log_pod, logs, newest_attempt, pods_of_attempt, selector
 from jobset_client.states import end_summary, title
 from jobset_client.words import count_noun
-from kube.client import PAGE
+from kube.client import PAGE_SIZE
 from kube.errors import ApiError, Forbidden, NotFound
 from kube.model.jsontree import dig
 from kube.model.suggest import did_you_mean
 from kube.options import COMMAND_TIMEOUT
 from kube.resources import JOBS, PODS
 
-MAX_PODS = 20 * PAGE
+MAX_PODS = 20 * PAGE_SIZE
 """At most this many pods are read to find the pods that failed first."""
 MAX_LOGS = 100
 """At most this many logs are written in one run."""

@@ -17,7 +17,7 @@ from api.gangs import Group, forest
 from api.jobset import JobSet
 from api.owners import pods_of
 from api.pod import DetailedPod
-from api.stalled_trees import Member, Tree, why_stalled
+from api.stalled_trees import Tree, WaitingPod, why_stalled
 from controllers.planning.actions import Event
 from controllers.planning.observed import Observed
 from kube.client import Client
@@ -205,11 +205,11 @@ def _has_report(pod: DetailedPod) -> bool:
 
 def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
     """The warning about a tree; empty if the scheduler has reported about one of its pods, or none of them is known."""
-    tree_pods = [pod for pod in pods if (owner := pod.metadata.controller()) and owner.name in tree.pods]
+    tree_pods = [pod for pod in pods if (owner := pod.metadata.controller()) and owner.name in tree.pod_counts]
     if not tree_pods or any(_has_report(pod) for pod in tree_pods):
         return ""
-    members = [
-        Member(
+    waiting_pods = [
+        WaitingPod(
             pod.metadata.name,
             tuple(gate.name for gate in pod.spec.scheduling_gates),
             pod.spec.priority or 0,
@@ -217,8 +217,8 @@ def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
         )
         for pod in tree_pods
     ]
-    reason = why_stalled(replace(tree, waiting=members))
-    number = sum(tree.pods.values())
+    reason = why_stalled(replace(tree, waiting_pods=waiting_pods))
+    number = sum(tree.pod_counts.values())
     return (
         f"{tree.root.kind} {tree.root.name}: its {number} pods wait and the scheduler says nothing: {reason.problem}."
         f" {reason.fix[0].upper()}{reason.fix[1:]}"

@@ -62,7 +62,7 @@ from kube.indexes import IndexKey
 from kube.informer import Informer
 from kube.log_fields import add_log_fields
 from kube.store import ChangeKind
-from kube.workqueue import COUNTED, EARLY
+from kube.workqueue import COUNTED, EARLY_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class JobSetReconciler:
         jobs.on_event(self._job_changed)
 
     def _job_changed(self, kind: ChangeKind, old: Job | None, _new: Job | None) -> None:
-        if kind is not ChangeKind.DELETED or old is None or not (old.outcome or old.doomed):
+        if kind is not ChangeKind.DELETED or old is None or not (old.outcome or old.is_failing):
             return
         owner = owning_jobset(old.metadata)
         if owner is not None:
@@ -146,7 +146,7 @@ class JobSetReconciler:
         earliest = max(memory.rest_until, memory.namespace_ends_until)
         if cached.spec.suspend and not cached.status.replicated_jobs_status:
             earliest = max(earliest, self._begins_at(memory, start_time))
-        if earliest > start_time + EARLY:
+        if earliest > start_time + EARLY_SECONDS:
             return Result(earliest - start_time)
         observed = self._observe(unpack(cached), memory)
         js = observed.jobset

@@ -37,7 +37,7 @@ JOBS_AT_ONCE = 50
 LONGEST_WHY = 200
 """At most this many characters of a kubelet's message about the end of a pod or container."""
 
-PAGE = 500
+PAGE_SIZE = 500
 """How many failed pods a page has if a decision needs the answer. All pages are read, and few of the pods are kept."""
 
 Keep = Callable[[str, Sequence[FailedPod]], Sequence[FailedPod]]
@@ -48,7 +48,7 @@ It is called after each page with the pods kept so far and the pods of the page 
 
 
 async def list_failed_pods(
-    client: Client, namespace: str, pod_query: FailedPodQuery, keep: Keep, *, page: int = PAGE
+    client: Client, namespace: str, pod_query: FailedPodQuery, keep: Keep, *, page: int = PAGE_SIZE
 ) -> FailedPodsByJob:
     """The answer to a plan's query: by UID of each Job that it names, the failed pods that may be decisive.
 

@@ -12,7 +12,7 @@ from typing import Any
 from api import keys
 from api.jobset import JobSet
 from api.names import job_names
-from api.nodes import ALWAYS, EVICTION, BoundPod, DetailedNode, Node, bound_pod, node_with
+from api.nodes import EVICTION, FAILURE_TAINTS, BoundPod, DetailedNode, Node, bound_pod, node_with
 from api.pod import DetailedPod
 from controllers.planning import maintenance
 from controllers.planning.node_failure import policy_of
@@ -46,7 +46,7 @@ class NodeWatches:
         """
         self._client = client
         self._jobsets = jobsets
-        self._to_cached = node_with(frozenset((*ALWAYS, *taints)), keep_others=all_taints)
+        self._to_cached = node_with(frozenset((*FAILURE_TAINTS, *taints)), keep_others=all_taints)
         self.nodes: Informer[Node] = Informer(
             client,
             NODES,
@@ -83,7 +83,8 @@ class NodeWatches:
         """
 
         def node_changed(_kind: ChangeKind, old: Node | None, new: Node | None) -> None:
-            if new is None or (new.taints, new.others) != (((), ()) if old is None else (old.taints, old.others)):
+            old_taints = ((), ()) if old is None else (old.taints, old.other_taints)
+            if new is None or (new.taints, new.other_taints) != old_taints:
                 name = new.name if new is not None else old.name if old is not None else ""
                 for pod in self.pods.store.by_cluster_index(BY_NODE, name):
                     enqueue_set(pod)
@@ -143,13 +144,13 @@ class NodeWatches:
         A taint without a time counts as the newest.
         """
         stored = self.nodes.store.get("", node)
-        taints = () if stored is None else (*stored.taints, *stored.others)
+        taints = () if stored is None else (*stored.taints, *stored.other_taints)
         times_and_keys = [(time, taint) for taint, time in taints if taint in wanted]
         return max(times_and_keys, key=lambda entry: (not entry[0], entry), default=None)
 
     def _other_taints(self, node: str) -> tuple[tuple[str, str], ...]:
         stored = self.nodes.store.get("", node)
-        return () if stored is None else stored.others
+        return () if stored is None else stored.other_taints
 
     def _pods(self, js: JobSet) -> list[BoundPod]:
         """The pods with the labels of a set, whose Job has a name of one of its Jobs."""

@@ -18,7 +18,7 @@ from kube.resources import EVENTS, PODS
 
 log = logging.getLogger(__name__)
 
-PAGE = 500
+PAGE_SIZE = 500
 MAX_EXPLAINED = 3
 """One check reads the events of at most this many late pods."""
 MAX_EVENTS = 50
@@ -45,7 +45,7 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
         namespace=meta.namespace,
         label_selector=f"{keys.JOBSET_UID}={meta.uid}",
         field_selector="status.phase=Pending",
-        limit=PAGE,
+        limit=PAGE_SIZE,
     )
     async for pod in pages:
         owner = owning_job(pod.metadata)

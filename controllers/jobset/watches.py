@@ -153,7 +153,7 @@ def set_name(job: Job) -> Iterable[str]:
 def job_turn(old: Job | None, new: Job | None) -> Turn:
     """When to reconcile the JobSet of a changed Job. It is later if only counts changed."""
     if new is None:
-        return AT_ONCE if old is None or old.outcome or old.doomed else BATCHED
+        return AT_ONCE if old is None or old.outcome or old.is_failing else BATCHED
     if old is None:
         return AT_ONCE if new.status.conditions else COUNTED
     is_same = old.metadata.generation == new.metadata.generation and old.status.conditions == new.status.conditions

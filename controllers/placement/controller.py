@@ -136,7 +136,7 @@ class PlacementReconciler:
         """Schedule checks when a node changes its domain, since pods in the old and new domain may be misplaced."""
         if old is None or new is None:
             return
-        changed = {key for key in {*old.asked} & {*new.asked} if old.label(key) != new.label(key)}
+        changed = {key for key in {*old.kept_keys} & {*new.kept_keys} if old.label(key) != new.label(key)}
         if not changed:
             return
         loop = asyncio.get_running_loop()

@@ -55,7 +55,7 @@ class Map:
     def reads_labels(self, leader: Leader) -> bool:
         """Whether the node of a leader is cached, but the value of its topology label is still being read."""
         node = self.nodes.get("", leader.node)
-        return node is not None and leader.topology in node.carries and leader.topology not in node.asked
+        return node is not None and leader.topology in node.all_keys and leader.topology not in node.kept_keys
 
     def label(self, topology: str, node: str) -> str | None:
         """The value of the topology label of a node; None if the node has no such label or does not exist."""

@@ -52,7 +52,7 @@ class PendingReports:
         if self._grace(leader) > 0:
             return NODE_PAUSE
         # No watch event queues this Job if the node still appears.
-        return min(REPORT_AFTER, self._report(leader, lambda _: f"Job {leader.job} has no domain: {no_domain.why}"))
+        return min(REPORT_AFTER, self._report(leader, lambda _: f"Job {leader.job} has no domain: {no_domain.reason}"))
 
     def too_many_topologies(self, leader: Leader) -> float:
         """Report a leader whose topology label is not cached, because `MAX_KEYS` other labels are in use."""

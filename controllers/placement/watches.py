@@ -135,7 +135,7 @@ class PlacementWatches(InformerGroup):
         """
         node = self.nodes.store.get("", leader.node)
         return leader.topology in self._label_keys or (
-            node is not None and leader.topology in node.carries and self._keep(leader.topology)
+            node is not None and leader.topology in node.all_keys and self._keep(leader.topology)
         )
 
     def _keep(self, topology: str) -> bool:
@@ -170,8 +170,8 @@ class PlacementWatches(InformerGroup):
 
     def _node_changed(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
         """Keep the topology labels of leaders whose node appears, or gets the label, after they were bound to it."""
-        if new is not None and (old is None or old.carries is not new.carries):
-            for key in new.carries:
+        if new is not None and (old is None or old.all_keys is not new.all_keys):
+            for key in new.all_keys:
                 if key in self._users and key not in self._label_keys:
                     self._keep(key)
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from api import keys
-from api.batch import Job, job_ready
+from api.batch import Job, is_job_ready
 from api.features import FeatureGates
 from api.indexes import Indexes, parse_indexes
 from api.jobset import JobSet
@@ -82,7 +82,7 @@ NONE = Tally()
 def tally_of(child: Child) -> Tally:
     """The counts of one active Job."""
     job = child.job
-    ready, with_pods, suspended = job_ready(job), job.status.active > 0, job.spec.suspend
+    ready, with_pods, suspended = is_job_ready(job), job.status.active > 0, job.spec.suspend
     return Tally(
         ready,
         with_pods,
@@ -90,7 +90,7 @@ def tally_of(child: Child) -> Tally:
         suspended and ready,
         not suspended and (with_pods or ready),
         not suspended,
-        job.queued and not child.deleting,
+        job.awaits_job_controller and not child.deleting,
     )
 
 
@@ -304,7 +304,7 @@ class _Sorting:
         """`Complete` or `Failed`; None while the Job runs. With failOn FailureTarget, a doomed Job counts as failed."""
         if not job.status.conditions:
             return None  # most Jobs
-        return job.outcome or (keys.JOB_FAILED if self._doomed_fail and job.doomed else None)
+        return job.outcome or (keys.JOB_FAILED if self._doomed_fail and job.is_failing else None)
 
     def result(self) -> ChildJobs:
         for children in (self._active, self._failed, self._previous, self._surplus, self._redundant):
@@ -312,7 +312,7 @@ class _Sorting:
         return ChildJobs(
             active=tuple(self._active),
             failed=tuple(self._failed),
-            completed={name: group.recorded.also(group.completed) for name, group in self._groups.items()},
+            completed={name: group.recorded.union(group.completed) for name, group in self._groups.items()},
             previous=tuple(self._previous),
             surplus=tuple(self._surplus),
             redundant=tuple(self._redundant),

@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 
 from api.batch import pods_at_once
-from api.indexes import format_indexes, longest_text
+from api.indexes import format_indexes, max_text_bytes
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, keep
@@ -33,7 +33,7 @@ def count(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
     """One entry of `status.replicatedJobsStatus` for each ReplicatedJob of the spec, by descending name."""
     failed = Counter(child.replicated_job for child in children.failed if not child.gone)
     stored = {s.name: s for s in js.status.replicated_jobs_status}
-    longest = longest_text(len(js.spec.replicated_jobs))
+    longest = max_text_bytes(len(js.spec.replicated_jobs))
     entries = []
     for name in sorted((r.name for r in js.spec.replicated_jobs), reverse=True):
         tally, completed = children.tallies.get(name, NONE), children.completed[name]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from api.batch import job_ready
+from api.batch import is_job_ready
 from api.gang_status import INITIALLY_SCHEDULED, StoredGroup, StoredWorkload
 from api.gangs import COMPOSITE, POD_GROUP, WORKLOAD, Forest, Group
 from api.jobset import JobSet
@@ -127,7 +127,7 @@ def _is_unfinished(ctx: GroupContext, group: Group) -> bool:
 def has_waiting_pods(ctx: GroupContext, group: Group) -> bool:
     """Whether a Job in or below the group has pods that are not ready. They may wait for members that have ended."""
     children = [ctx.active[job] for job, _ in jobs_below(group) if job in ctx.active]
-    return any(not job_ready(child.job) for child in children)
+    return any(not is_job_ready(child.job) for child in children)
 
 
 def held_roots(ctx: GroupContext) -> set[str]:
@@ -164,7 +164,7 @@ def is_scheduled(ctx: GroupContext, group: Group) -> bool:
 def _runs_ready(ctx: GroupContext, job: str) -> bool:
     """Whether a Job runs and its pods are ready. The counts of a suspended Job are out of date."""
     child = ctx.active.get(job)
-    return child is not None and not child.job.spec.suspend and job_ready(child.job)
+    return child is not None and not child.job.spec.suspend and is_job_ready(child.job)
 
 
 def refusal(ctx: GroupContext, group: Group) -> str:

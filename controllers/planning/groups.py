@@ -13,7 +13,7 @@ from functools import partial
 from operator import itemgetter
 
 from api import keys
-from api.gang_api import lacking
+from api.gang_api import missing_api
 from api.gang_objects import build_group, build_workload, contains, is_same
 from api.gang_status import StoredGroup, StoredWorkload
 from api.gangs import MAX_JOBS, WORKLOAD, Forest, Group, forest, grouped_jobs
@@ -124,7 +124,7 @@ def _why_unavailable(wanted_forest: Forest, known: KnownGroups) -> tuple[str, st
     """Reason and message if groups cannot be created, else None."""
     if known.error is not None:
         return known.error
-    missing = lacking(wanted_forest, known.served)
+    missing = missing_api(wanted_forest, known.served)
     return (missing.reason, missing.message) if missing else None
 
 

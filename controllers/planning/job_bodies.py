@@ -1,10 +1,10 @@
 """Builds the bodies of child Jobs that a plan creates or resumes (docs/reference/names-and-labels.md#jobs)."""
 
-from api.avoided_nodes import away_from, nodes_to_avoid
+from api.avoided_nodes import nodes_to_avoid, with_avoided_nodes
 from api.children import Counters, build_job, job_in_group, with_priority
 from api.layout import JobRange
 from api.spares import GATE as SPARES
-from api.spares import in_domain_of, with_spares
+from api.spares import with_domain_affinity, with_spares_label
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
 from kube.model.meta import JSON
@@ -22,16 +22,16 @@ def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = Non
         jobs,
         jobs.position(ctx.js.metadata.name, index),
         gates=ctx.gates,
-        counted=Counters(attempt, ctx.status.execution_attempts),
+        counters=Counters(attempt, ctx.status.execution_attempts),
     )
     if (pod_group := ctx.groups.group_of(job["metadata"]["name"])) is not None:
         job = job_in_group(job, pod_group.template, pod_group.name)
     if ctx.js.status.failed_nodes and avoid_policy(ctx) is not None:
-        job = away_from(job, nodes_to_avoid(ctx.js, ctx.now))
+        job = with_avoided_nodes(job, nodes_to_avoid(ctx.js, ctx.now))
     if ctx.observed.spares and ctx.gates[SPARES]:
         pool = jobs.replicated_job.spare_for or jobs.replicated_job.name
         if any(spares.group.spare_for == pool for spares in ctx.observed.spares):
-            job = with_spares(job, pool)
+            job = with_spares_label(job, pool)
         if jobs.replicated_job.spare_for:
-            job = in_domain_of(job, ctx.js, pool)
+            job = with_domain_affinity(job, ctx.js, pool)
     return job if ctx.observed.priorities is None else with_priority(job, ctx.observed.priorities)

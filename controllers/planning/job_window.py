@@ -44,7 +44,7 @@ class JobWindow:
             return self if time - self.time < IDLE_SECONDS else UNKNOWN
         if job is None:
             return replace(self, job="")
-        if job.queued:
+        if job.awaits_job_controller:
             return self
         seconds = max(time - self.time, QUEUE_SECONDS / GROWTH)
         return JobWindow(int(self.waiting * QUEUE_SECONDS / seconds), time=time)

@@ -102,7 +102,7 @@ def _has_all_pods(job: Job) -> bool:
     wanted_pods = pods_at_once(job.spec)
     if job.spec.completions is not None:
         wanted_pods = min(wanted_pods, job.spec.completions - job.status.succeeded)
-    return not job.doomed and job.status.active >= wanted_pods
+    return not job.is_failing and job.status.active >= wanted_pods
 
 
 def _is_replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodOnTaintedNode) -> bool:

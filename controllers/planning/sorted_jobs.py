@@ -153,7 +153,7 @@ def _completed_indexes(known: ChildJobs, before: ChildJobs, after: ChildJobs) ->
     for name, completed in after.completed.items():
         if any(index in before.completed[name] and index not in completed for index in before.existing[name]):
             return None
-        indexes[name] = indexes[name].also(index for index in after.existing[name] if index in completed)
+        indexes[name] = indexes[name].union(index for index in after.existing[name] if index in completed)
     return indexes
 
 

@@ -20,7 +20,15 @@ from api.jobset_status import MAX_PROMISED, SpareStatus
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.names import job_key
 from api.spare_pods import PoolPod
-from api.spares import COUNTED, GATE, counted_place, followers_of, has_nodes_of, leader_rank_of, rank_of
+from api.spares import (
+    COUNTED_PREFIX,
+    GATE,
+    counted_place_note,
+    followers_promise,
+    has_nodes_of,
+    leader_rank_of,
+    rank_of,
+)
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
@@ -138,7 +146,7 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
         indexes = _job_indexes(ctx, name)
         lost_ranks = sorted(to_rank(pod) for uid, pod in lost_pods if jobs.get(uid) == name)
         entry = _entry(ctx, draft, name)
-        notes = [promise for promise in entry.promised_to if promise.startswith(COUNTED)]
+        notes = [promise for promise in entry.promised_to if promise.startswith(COUNTED_PREFIX)]
         promises = [promise for promise in entry.promised_to if promise not in notes]
         ranks_by_index = defaultdict[int | None, list[str]](list)
         for rank in [*promises, *lost_ranks]:
@@ -160,7 +168,7 @@ def _index_of(rank: str) -> int | None:
 def _first_promises(ranks: Iterable[str], limit: int) -> list[str]:
     """The promises to followers whose leader was given a domain, then the first `limit` other ranks, each once."""
     unique_ranks = dict.fromkeys(ranks)
-    of_followers = [rank for rank in unique_ranks if rank == followers_of(rank)]
+    of_followers = [rank for rank in unique_ranks if rank == followers_promise(rank)]
     return [*dict.fromkeys([*of_followers, *unique_ranks])][: len(of_followers) + limit]
 
 
@@ -177,13 +185,14 @@ def note_given(
     pods = [place.pod for place in given_places if not place.pod.nominated]
     promised_to = frozenset(entry.promised_to)
     used = entry.used + sum(
-        rank_of(pod.name) in promised_to if pod.gated else counted_place(pod.name) not in promised_to for pod in pods
+        rank_of(pod.name) in promised_to if pod.gated else counted_place_note(pod.name) not in promised_to
+        for pod in pods
     )
     leader_ranks = [rank_of(place.pod.name) for place in given_places if place.pod.leads]
-    follower_ranks = {rank: followers_of(rank) for rank in leader_ranks}
+    follower_ranks = {rank: followers_promise(rank) for rank in leader_ranks}
     promises = [follower_ranks.get(promise, promise) for promise in _without_outdated_notes(ctx, entry)]
     promises = [promise for promise in promises if promise not in ended]
-    promises += [counted_place(pod.name) for pod in pods if not pod.gated]
+    promises += [counted_place_note(pod.name) for pod in pods if not pod.gated]
     _replace_entry(draft, replace(entry, used=used, promised_to=tuple(dict.fromkeys(promises))[:MAX_PROMISED]))
 
 
@@ -193,17 +202,17 @@ def _without_outdated_notes(ctx: Context, entry: SpareStatus) -> Iterator[str]:
     Outdated notes are removed only if other fields of the entry change: they alone are no reason to write the status.
     """
     is_unchanged = entry in ctx.js.status.spares
-    current_notes = {counted_place(pod.name) for pod in ctx.observed.spare_pods if not pod.nominated}
+    current_notes = {counted_place_note(pod.name) for pod in ctx.observed.spare_pods if not pod.nominated}
     return (
         promise
         for promise in entry.promised_to
-        if is_unchanged or promise in current_notes or not promise.startswith(COUNTED)
+        if is_unchanged or promise in current_notes or not promise.startswith(COUNTED_PREFIX)
     )
 
 
 def has_notes(ctx: Context) -> bool:
     """Whether the status has notes about counted places, which may not have been given."""
-    return any(promise.startswith(COUNTED) for entry in ctx.status.spares for promise in entry.promised_to)
+    return any(promise.startswith(COUNTED_PREFIX) for entry in ctx.status.spares for promise in entry.promised_to)
 
 
 def promises_of(ctx: Context, name: str) -> tuple[str, ...]:

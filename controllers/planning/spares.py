@@ -10,7 +10,7 @@ from dataclasses import replace
 import msgspec
 
 from api import keys
-from api.batch import Job, job_ready
+from api.batch import Job, is_job_ready
 from api.indexes import Indexes
 from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus, SpareStatus
@@ -115,7 +115,7 @@ def deletions(jobs: Iterable[Job]) -> list[DeleteJob]:
 
 def holds_room(job: Job) -> bool:
     """Whether all pods of a spare or placeholder run, so that a Job in its place has room and finds its images."""
-    return job_ready(job) and job.outcome is None and job.metadata.deletion_timestamp is None
+    return is_job_ready(job) and job.outcome is None and job.metadata.deletion_timestamp is None
 
 
 def _replicated_job_name(job: Job) -> str:

@@ -102,9 +102,9 @@ def _restart_limits(judged: JudgedJobSet) -> Mapping[Path, int]:
     """The limits of a set's restarts by path: maxRestarts, and the limits of rules whose restarts do not count."""
     policy = _failure_policy(judged)
     uncounted = {
-        action.within.at("maxRestarts"): action.limit
+        action.owner_path.at("maxRestarts"): action.max_restarts
         for action in named_actions(policy)
-        if action.action.is_uncounted_restart and action.limit is not None
+        if action.action.is_uncounted_restart and action.max_restarts is not None
     }
     limits = {_POLICY.at("maxRestarts"): policy.max_restarts, **uncounted}
     return {path: max(limit, 0) for path, limit in limits.items()}

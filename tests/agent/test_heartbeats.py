@@ -23,20 +23,20 @@ def _signals_as_before():
 
 class TestSilence:
     def test_the_first_heartbeat_has_its_own_limit(self):
-        silence = Silence(first=3, deadline=1, now=100)
+        silence = Silence(first_deadline=3, deadline=1, now=100)
         assert [silence.update(now, heartbeat=False) for now in (101, 102, 103)] == [False, False, True]
 
     def test_after_a_heartbeat_the_deadline_counts(self):
-        silence = Silence(first=30, deadline=2, now=0)
+        silence = Silence(first_deadline=30, deadline=2, now=0)
         assert not silence.update(1, heartbeat=True)
         assert [silence.update(now, heartbeat=False) for now in (2, 3)] == [False, True]
 
     def test_each_heartbeat_begins_the_time_again(self):
-        silence = Silence(first=2, deadline=2, now=0)
+        silence = Silence(first_deadline=2, deadline=2, now=0)
         assert not any(silence.update(now / 2, heartbeat=now % 3 == 0) for now in range(1, 100))
 
     def test_a_stop_of_the_agent_is_no_hang_and_a_hang_after_it_is_found(self, capsys):
-        silence = Silence(first=2, deadline=2, now=0)
+        silence = Silence(first_deadline=2, deadline=2, now=0)
         assert not silence.update(1.5, heartbeat=False)
         assert not silence.update(1.5 + LONGEST_GAP * 1000, heartbeat=False)
         assert "was stopped for 5000 s" in capsys.readouterr().err

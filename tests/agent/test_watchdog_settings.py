@@ -23,7 +23,7 @@ def env(tmp_path):
 
 def test_defaults(env):
     watchdog = read_settings(env).watchdog
-    assert (watchdog.deadline, watchdog.first, watchdog.exit_code) == (300, 300, 124)
+    assert (watchdog.deadline, watchdog.first_deadline, watchdog.exit_code) == (300, 300, 124)
     assert (watchdog.dump_seconds, watchdog.termination_seconds) == (10, 10)
     assert (watchdog.pattern, watchdog.dump_signal, watchdog.dump_command) == (None, None, "")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.avoided_nodes import avoided_by, away_from
+from api.avoided_nodes import avoided_by, with_avoided_nodes
 from api.jobset_status import FailedNode
 
 JSON = dict[str, Any]
@@ -86,7 +86,7 @@ def test_a_node_fits_if_it_did_before_and_is_not_avoided(
 ):
     body = job(None if terms is None else {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}, "rack" * rack)
     before = copy.deepcopy(body)
-    wanted = away_from(body, failed)
+    wanted = with_avoided_nodes(body, failed)
     assert body == before, "the template is shared with the JobSet"
     domains = {node.domain for node in failed if rack and node.topology_key == "rack" and node.domain}
     for node in NODES:
@@ -100,7 +100,7 @@ def test_a_node_fits_if_it_did_before_and_is_not_avoided(
     "affinity", [None, {}, {"nodeAffinity": None}, {"nodeAffinity": {REQUIRED: None}}, {"nodeAffinity": {}}]
 )
 def test_what_is_left_out_or_null_is_filled_in(affinity: JSON | None):
-    [term] = terms_of(away_from(job(affinity), [FailedNode(name="n1")])) or []
+    [term] = terms_of(with_avoided_nodes(job(affinity), [FailedNode(name="n1")])) or []
     assert term == {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}]}
 
 
@@ -108,7 +108,9 @@ def test_what_else_a_template_asks_for_stays():
     preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [GPU]}]}
     pods = {"podAntiAffinity": {"x": []}}
-    wanted = away_from(job({**pods, "nodeAffinity": {**preferred, REQUIRED: required}}), [FailedNode(name="n1")])
+    wanted = with_avoided_nodes(
+        job({**pods, "nodeAffinity": {**preferred, REQUIRED: required}}), [FailedNode(name="n1")]
+    )
     affinity = wanted["spec"]["template"]["spec"]["affinity"]
     assert affinity["podAntiAffinity"] == pods["podAntiAffinity"]
     assert affinity["nodeAffinity"].items() >= preferred.items()
@@ -116,7 +118,7 @@ def test_what_else_a_template_asks_for_stays():
 
 
 def test_a_job_names_the_nodes_that_it_avoids():
-    wanted = away_from(job(None), [FailedNode(name="n1"), FailedNode(name="n2")])
+    wanted = with_avoided_nodes(job(None), [FailedNode(name="n1"), FailedNode(name="n2")])
     assert avoided_by(wanted["metadata"]["annotations"]) == {"n1", "n2"}
     assert avoided_by({}) == frozenset()
-    assert away_from(job(None), []) == job(None)
+    assert with_avoided_nodes(job(None), []) == job(None)

@@ -63,7 +63,7 @@ def test_every_key_is_label_and_annotation_of_job_and_pod():
 )
 def test_a_gate_adds_its_key_to_job_and_pod(gate, counters, key, value):
     assert key not in first_job(jobset())["metadata"]["annotations"]
-    job = first_job(jobset(), gates=FeatureGates({gate: True} if gate else {}), counted=Counters(**counters))
+    job = first_job(jobset(), gates=FeatureGates({gate: True} if gate else {}), counters=Counters(**counters))
     assert [meta["annotations"][key] for meta in (job["metadata"], pod_of(job)["metadata"])] == [value, value]
 
 

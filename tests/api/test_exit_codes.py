@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from api.exit_codes import PERMANENT, RETRYABLE, job_spec_with, meanings, pod_failure_rules
+from api.exit_codes import PERMANENT, RETRYABLE, exit_codes_of, job_spec_with, pod_failure_rules
 from api.policies import ExitCodePolicy
 
 OWN = [
@@ -18,7 +18,7 @@ def rule(action, *codes, **named):
 
 
 def test_an_empty_policy_is_the_table_of_the_training_operators():
-    assert meanings(ExitCodePolicy()) == ((1, 2, 126, 127, 128, 139), (130, 137, 138, 143))
+    assert exit_codes_of(ExitCodePolicy()) == ((1, 2, 126, 127, 128, 139), (130, 137, 138, 143))
     assert not {*PERMANENT} & {*RETRYABLE}
     assert pod_failure_rules({}, ExitCodePolicy()) == [
         rule("FailJob", 1, 2, 126, 127, 128, 139),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.indexes import LONG, LONG_TOGETHER, Indexes, format_indexes, longest_text, parse_indexes
+from api.indexes import MAX_BYTES_OF_TEXTS, MAX_TEXT_BYTES, Indexes, format_indexes, max_text_bytes, parse_indexes
 from kube.model.meta import MAX_INT32
 from tests.support.work import memory, steps
 
@@ -29,7 +29,7 @@ def test_it_is_the_set_of_its_indexes(indexes, more, limit):
     assert [*found] == sorted(indexes)
     assert len(found) == len(indexes)
     assert {index for index in range(-2, 203) if index in found} == indexes
-    assert found.also(more) == indexes | more
+    assert found.union(more) == indexes | more
     assert [*found.missing(limit)] == [index for index in range(limit) if index not in indexes]
 
 
@@ -52,7 +52,7 @@ def test_a_flood_is_bounded_by_the_number_of_jobs():
 def test_an_interval_costs_the_same_however_long_it_is():
     def used(last: int) -> tuple[int, bool]:
         indexes = parse_indexes(f"0-{last}", MAX_INT32)
-        return next(indexes.also([0, 1]).missing(MAX_INT32)), last - 1 in indexes
+        return next(indexes.union([0, 1]).missing(MAX_INT32)), last - 1 in indexes
 
     assert steps(lambda: used(MAX_INT32 - 2)) == steps(lambda: used(9))
     assert memory(lambda: used(MAX_INT32 - 2)) < memory(lambda: used(9)) + 1000
@@ -67,10 +67,10 @@ def test_what_is_named_again_is_kept_once():
 
 @given(st.sets(st.integers(0, 30_000), max_size=50), st.integers(1, 7), st.integers(0, 25_000))
 def test_long_text_is_a_bitmap_and_means_the_same(more, step, limit):
-    indexes = Indexes.from_iterable(range(0, 20_000, step)).also(more)
+    indexes = Indexes.from_iterable(range(0, 20_000, step)).union(more)
     text = format_indexes(indexes)
     assert text.startswith("bits:") == (step > 1)
-    assert len(text) < LONG + 1_100
+    assert len(text) < MAX_TEXT_BYTES + 1_100
     assert parse_indexes(text, 30_001) == indexes
     assert parse_indexes(text, limit) == {index for index in indexes if index < limit}
 
@@ -80,11 +80,11 @@ def test_the_worst_case_of_100000_jobs_stays_small():
 
 
 def test_many_texts_share_what_people_may_want_to_read():
-    assert longest_text(0) == longest_text(8) == LONG
-    assert all(longest_text(texts) * texts <= LONG_TOGETHER for texts in (9, 97, 1000, 100_000))
+    assert max_text_bytes(0) == max_text_bytes(8) == MAX_TEXT_BYTES
+    assert all(max_text_bytes(texts) * texts <= MAX_BYTES_OF_TEXTS for texts in (9, 97, 1000, 100_000))
     indexes = Indexes.from_iterable(range(0, 1024, 2))
     assert format_indexes(indexes).startswith("0,2,4,")
-    text = format_indexes(indexes, longest_text(97))
+    text = format_indexes(indexes, max_text_bytes(97))
     assert text.startswith("bits:")
     assert parse_indexes(text, 1024) == indexes
 

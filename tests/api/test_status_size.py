@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from api.elastic import ReducedReplicas
-from api.indexes import Indexes, format_indexes, longest_text
+from api.indexes import Indexes, format_indexes, max_text_bytes
 from api.jobset import JobSet
 from api.jobset_status import (
     MAX_PROMISED,
@@ -26,7 +26,7 @@ from api.jobset_status import (
 from api.maintenance import MAX_LEFT_NODES
 from api.policies import MAX_FAILED_NODES
 from api.spares import MAX_GROUPS
-from api.status_size import largest_status
+from api.status_size import largest_status_size
 from kube.model.meta import MAX_INT32, Condition
 from tests.support.objects.jobsets import jobset, rjob
 
@@ -78,7 +78,7 @@ def shape(groups: int, replicas: int, rules: int = 0, elastic: Any = None, spare
 def fullest(js: JobSet, *, alone: bool = False) -> JobSetStatus:
     """Everything has happened as often as is remembered, in the longest words."""
     entries = tuple(
-        _entry(each.name, each.replicas, longest_text(len(js.spec.replicated_jobs)), alone)
+        _entry(each.name, each.replicas, max_text_bytes(len(js.spec.replicated_jobs)), alone)
         for each in js.spec.replicated_jobs
     )
     rules = js.spec.failure_policy.rules if js.spec.failure_policy else ()
@@ -199,12 +199,12 @@ def test_the_status_of_100000_jobs_stays_below_100_kib(groups, replicas):
 def test_admission_expects_no_less_than_there_may_be(groups, replicas, rules, alone, more):
     js = shape(groups, replicas, rules, **more)
     alone = alone and replicas <= 1_024
-    assert size_stored(fullest(js, alone=alone)) <= largest_status(js, alone=alone)
+    assert size_stored(fullest(js, alone=alone)) <= largest_status_size(js, restarts_single_jobs=alone)
 
 
 def test_admission_expects_not_much_more_than_there_may_be():
     for js, alone in ((shape(97, 1_024), True), (shape(97, 1_024), False), (shape(5_000, 1), False)):
-        assert largest_status(js, alone=alone) < 1.5 * size_stored(fullest(js, alone=alone))
+        assert largest_status_size(js, restarts_single_jobs=alone) < 1.5 * size_stored(fullest(js, alone=alone))
 
 
 def test_lists_of_restarts_may_be_much_longer():

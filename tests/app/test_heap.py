@@ -10,7 +10,7 @@ from app.heap import return_pages_after_bursts, unchanged_files
 BURST = """
 import ctypes, re
 from pathlib import Path
-from app.heap import LARGE, keep_large_blocks_apart
+from app.heap import LARGE_BLOCK_BYTES, keep_large_blocks_apart
 
 keep_large_blocks_apart()
 libc = ctypes.CDLL(None)
@@ -23,12 +23,12 @@ def resident() -> int:
     return int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
 
 
-libc.free(libc.malloc(16 * LARGE))  # what makes glibc raise its limit
+libc.free(libc.malloc(16 * LARGE_BLOCK_BYTES))  # what makes glibc raise its limit
 before = resident()
 large = []
 for _ in range(128):
-    large.append(libc.malloc(2 * LARGE))
-    ctypes.memset(large[-1], 1, 2 * LARGE)
+    large.append(libc.malloc(2 * LARGE_BLOCK_BYTES))
+    ctypes.memset(large[-1], 1, 2 * LARGE_BLOCK_BYTES)
     libc.malloc(64)  # keeps the heap from shrinking, if that is where the large block lies
 for block in large:
     libc.free(block)

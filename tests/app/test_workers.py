@@ -25,7 +25,7 @@ from app.workers import (
     MAX_ANSWERS,
     MAX_DECISIONS,
     MAX_REPORT,
-    MAX_USED,
+    MAX_USED_EXCEPTIONS,
     STOP,
     Records,
     Worker,
@@ -242,9 +242,9 @@ async def test_a_worker_that_cannot_report_keeps_a_bounded_number():
     for number in range(MAX_DECISIONS + 10):
         records.count_decision(PolicyId(f"limits-{number}", "1"), "maxJobs", "Deny")
     assert records.report().count(b"limits-") == MAX_DECISIONS
-    for number in range(MAX_USED + 10):
+    for number in range(MAX_USED_EXCEPTIONS + 10):
         records.record_exception_use("team-a", f"run-{number}", f"uid-{number}")
-    assert records.report().count(b"uid-") == MAX_USED
+    assert records.report().count(b"uid-") == MAX_USED_EXCEPTIONS
     assert records.report() == b'[{},"","",[],[]]\n'
 
 

@@ -14,7 +14,7 @@ from cli.rollback import run as rollback
 from cli.rollback.report import Report
 from cli.rollback.run import Options, check
 from cli.session import Session
-from kube.client import PAGE, Client
+from kube.client import PAGE_SIZE, Client
 from kube.errors import KubeError
 from kube.transport import Request, Response
 from tests.support.model.memory_api import MemoryApi
@@ -78,12 +78,14 @@ class Witness(MemoryApi):
 def test_findings_are_written_before_the_next_page_is_read_and_not_kept():
     out = io.StringIO()
     api = Witness(out)
-    for number in range(2 * PAGE + 1):
+    for number in range(2 * PAGE_SIZE + 1):
         api.put("jobsets", f"js-{number}", spec=RULED)
     report = Report("table", out)
     asyncio.run(check(Client(api), Options(), report, io.StringIO()))
-    assert api.seen == [0, PAGE, 2 * PAGE, 2 * PAGE + 1, 2 * PAGE + 1], "pods are listed by two labels"
-    assert report.count == 2 * PAGE + 1
+    assert api.seen == [0, PAGE_SIZE, 2 * PAGE_SIZE, 2 * PAGE_SIZE + 1, 2 * PAGE_SIZE + 1], (
+        "pods are listed by two labels"
+    )
+    assert report.count == 2 * PAGE_SIZE + 1
     assert [value for value in vars(report).values() if isinstance(value, list | dict | set | tuple)] == []
 
 

@@ -8,7 +8,7 @@ from api.batch import Job
 from api.features import FeatureGates
 from api.layout import layout_of
 from api.placeholders import MAX_PLACEHOLDERS, as_placeholder
-from api.spares import HOLD
+from api.spares import HOLD_COMMAND
 from controllers.planning.child_jobs import sort_jobs
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.steps.grow_back import RETRY, SETTLE
@@ -191,10 +191,12 @@ class TestMore:
             "hostNetwork": True,
             "initContainers": [
                 {"name": "fetch", "image": "f", "resources": {"limits": {"cpu": "8"}}, "command": ["sh", "-c", ":"]},
-                {"name": "jobset-agent", "image": "t", "command": [*HOLD], "restartPolicy": "Always"},
+                {"name": "jobset-agent", "image": "t", "command": [*HOLD_COMMAND], "restartPolicy": "Always"},
             ],
             "volumes": [{"name": "jobset-agent", "image": {"reference": "a"}}],
-            "containers": [{"name": "train", "image": "t", "ports": [{"containerPort": 1}], "command": [*HOLD]}],
+            "containers": [
+                {"name": "train", "image": "t", "ports": [{"containerPort": 1}], "command": [*HOLD_COMMAND]}
+            ],
             "restartPolicy": "OnFailure",
             "terminationGracePeriodSeconds": 1,
         }

@@ -64,7 +64,7 @@ class TestMaintenance:
         cluster.node("n1", taint(DRAIN))
         cluster.pod("p")
         async with cluster.synced():
-            assert cluster.watches.nodes.store.get("", "n1").others == ()
+            assert cluster.watches.nodes.store.get("", "n1").other_taints == ()
 
 
 class Deletions:

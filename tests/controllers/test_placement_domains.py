@@ -114,7 +114,7 @@ async def test_why_there_is_none(fields, why):
         show(made.leaders, leader_of(**fields))
     answer = map_of(made).find("ns", "uid-js-w-0", (fields or {}).get("topology", RACK))
     assert isinstance(answer, NoDomain)
-    assert answer.why == why
+    assert answer.reason == why
 
 
 # The wait. Time is virtual: what takes a while takes exactly that.

@@ -104,7 +104,7 @@ async def test_until_the_labels_are_read_the_answer_says_so():
         cluster.lead("key-7", "j")
         await asyncio.sleep(1)
         assert isinstance(answers[0], NoDomain)
-        assert answers[0].why.endswith("whose labels are being read")
+        assert answers[0].reason.endswith("whose labels are being read")
 
 
 async def test_invented_keys_are_bounded_in_number_and_in_lists():
@@ -114,7 +114,7 @@ async def test_invented_keys_are_bounded_in_number_and_in_lists():
             await asyncio.sleep(0.3)
         await asyncio.sleep(ENOUGH)
         [node] = cluster.watches.nodes.store.list()
-        assert len(node.asked) == len(COMMON_KEYS) + MAX_KEYS
+        assert len(node.kept_keys) == len(COMMON_KEYS) + MAX_KEYS
         assert node.label(COMMON_KEYS[0]) == "common"
         assert cluster.lists() <= 1 + MAX_KEYS
         assert cluster.where.label("key-0", "n") == "value-0", "the first are known"
@@ -135,8 +135,8 @@ async def test_a_namespace_that_uses_all_keys_leaves_the_others_their_share():
         lists = cluster.lists()
         await asyncio.sleep(ENOUGH)
         [node] = cluster.watches.nodes.store.list()
-        theirs = [key for key in node.asked if key in {f"key-{n}" for n in range(100, 200)}]
-        assert len(node.asked) == len(COMMON_KEYS) + MAX_KEYS
+        theirs = [key for key in node.kept_keys if key in {f"key-{n}" for n in range(100, 200)}]
+        assert len(node.kept_keys) == len(COMMON_KEYS) + MAX_KEYS
         assert len(theirs) in {MAX_KEYS // 2 - 1, MAX_KEYS // 2}
         assert cluster.where.find("other", "uid-theirs-100", "key-100") == Domain(
             "value-100", "theirs-100-0-abcde", "n"

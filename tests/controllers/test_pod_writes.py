@@ -8,7 +8,7 @@ import pytest
 from api import keys
 from api.pod import DetailedPod
 from api.spare_pods import PoolPod, pool_pod
-from api.spares import counted_place
+from api.spares import counted_place_note
 from controllers.jobset.memory import Memory
 from controllers.jobset.pod_writes import PodWrites
 from controllers.jobset.spare_pods import BY_SET, with_read_pool
@@ -119,7 +119,7 @@ class TestANewProcess:
         world.since_status_write = 0.0
         pod = world.add("js-workers-1")
         world.settle()
-        assert world.entry == (1, (counted_place(pod),))
+        assert world.entry == (1, (counted_place_note(pod),))
         asking = plan(replace(world.observe(), pool_is_read=False), world.gates)
         assert (asking.pod_query, asking.actions) == (PoolQuery(), ())
 

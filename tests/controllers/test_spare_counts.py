@@ -1,6 +1,6 @@
 """Places of spares are counted once, also if a manager ends between two writes."""
 
-from api.spares import counted_place
+from api.spares import counted_place_note
 from tests.controllers.test_node_failure import on_failed_node
 from tests.controllers.test_spare_places import IN_PLACE, LOST, lose, running
 
@@ -21,7 +21,7 @@ def test_a_place_without_a_promise_is_counted_once_as_well():
     pod = world.add(LOST)
     for _ in range(2):
         world.store_status_alone()
-        assert world.entry == (1, (counted_place(pod),))
+        assert world.entry == (1, (counted_place_note(pod),))
     world.settle()
     assert ([place.pod for place in world.given], world.entry[0]) == ([pod], 1)
     world.since_status_write = 6.0
@@ -51,7 +51,7 @@ def test_the_note_of_a_pod_that_waits_still_stays_when_numbers_change():
         world.jobs[name]["status"]["ready"] = 0
     world.settle()
     [entry] = world.status.spares
-    assert (entry.ready, world.entry) == (0, (1, (counted_place(pod),)))
+    assert (entry.ready, world.entry) == (0, (1, (counted_place_note(pod),)))
     world.add("js-spare-0", node="s9")
     world.settle()
     assert ([place.pod for place in world.given], world.entry[0]) == ([pod], 1)
@@ -64,4 +64,4 @@ def test_a_note_stays_beside_the_promise_of_the_last_place():
     world.store_status_alone()
     on_failed_node(world, "js-workers-0")
     world.store_status_alone()
-    assert world.entry == (1, ("js-workers-0-0", counted_place(pod)))
+    assert world.entry == (1, ("js-workers-0-0", counted_place_note(pod)))

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from api import keys
-from api.spares import in_domain_of
+from api.spares import with_domain_affinity
 from tests.controllers.test_node_failure import on_failed_node
 from tests.controllers.test_spare_places import EACH_IN_ONE, GANG, GATES, IN_ONE, IN_PLACE, LOST, lose, running
 
@@ -34,7 +34,7 @@ def test_spares_in_the_domain_keep_the_other_affinities_of_the_workers():
     wished = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": near}]}
     pod = {"affinity": {"nodeAffinity": nodes, "podAffinity": wished}}
     job = {"spec": {"template": {"metadata": {"labels": {}}, "spec": pod}}}
-    found = in_domain_of(job, running(scheduling=IN_ONE).js, "workers")["spec"]["template"]["spec"]["affinity"]
+    found = with_domain_affinity(job, running(scheduling=IN_ONE).js, "workers")["spec"]["template"]["spec"]["affinity"]
     assert found["nodeAffinity"] == nodes
     assert wished.items() <= found["podAffinity"].items()
     assert len(found["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]) == 1

@@ -12,7 +12,7 @@ from diagnose.states import State
 from kube.client import Client
 from kube.errors import NotFound
 from kube.model.meta import NO_OWNER
-from kube.reader import MAX_EXAMPLES, MAX_PAGES, PAGE
+from kube.reader import MAX_EXAMPLES, MAX_PAGES, PAGE_SIZE
 from kube.transport import Request, Response
 from tests.support.explain.objects import (
     NOW,
@@ -66,7 +66,7 @@ async def test_jobs_and_leaders_of_a_large_set_are_read_page_by_page():
     cluster = Cluster(js, *jobs, *leaders, node)
     found = await read(cluster)
     assert (len(found.jobs or ()), len(found.pods or ()), found.node_labels) == (1200, 1200, {"n": {RACK: "a"}})
-    assert all(dict(request.query)["limit"] == str(PAGE) for request in cluster.asked if request.verb == "list")
+    assert all(dict(request.query)["limit"] == str(PAGE_SIZE) for request in cluster.asked if request.verb == "list")
     assert len(cluster.asked) <= 18
     text = explain(found)
     assert len(text.root.because) <= 4, "reported once, counted for the others"
@@ -77,7 +77,7 @@ async def test_pending_pods_are_enough_by_the_first_page():
     job = made(job_of(js, 0), active=1500)
     pods = [made(pod_of(job, index, unscheduled="no")) for index in range(1500)]
     found = await read(Cluster(js, job, *pods))
-    assert len(found.pods or ()) <= PAGE + 1
+    assert len(found.pods or ()) <= PAGE_SIZE + 1
     assert "pending pods beyond the first 500" in found.unread_notes
 
 
@@ -87,8 +87,8 @@ async def test_what_others_have_is_read_up_to_a_limit():
     leader = made(leader_of(job, unscheduled="no"))
     cluster = Cluster(js, job, leader, endless=("pods",))
     found = await read(cluster)
-    assert len(found.holder_pods or ()) == PAGE * MAX_PAGES
-    assert f"pods of other JobSets beyond the first {PAGE * MAX_PAGES}" in found.unread_notes
+    assert len(found.holder_pods or ()) == PAGE_SIZE * MAX_PAGES
+    assert f"pods of other JobSets beyond the first {PAGE_SIZE * MAX_PAGES}" in found.unread_notes
     assert len(cluster.asked) < MAX_PAGES + 15
 
 

@@ -11,7 +11,7 @@ from diagnose.needs import SeenSpec
 from diagnose.nodes import Nodes, SeenNode
 from kube.client import Client
 from kube.model.node_affinity import Requirement, Toleration
-from kube.reader import MAX_PAGES, PAGE
+from kube.reader import MAX_PAGES, PAGE_SIZE
 from kube.transport import Request, Response
 from tests.support.explain.objects import (
     NOW,
@@ -316,7 +316,7 @@ async def test_more_nodes_than_are_read_are_not_judged():
     cluster = Cluster(*waiting({"unscheduled": MISFIT}), BIG, endless=("nodes",))
     found = await gather(Client(cluster), "default", "train", NOW)
     assert found.node_offers is None
-    assert f"what nodes beyond the first {PAGE * MAX_PAGES} offer" in found.unread_notes
+    assert f"what nodes beyond the first {PAGE_SIZE * MAX_PAGES} offer" in found.unread_notes
 
 
 @pytest.mark.looptime

@@ -7,7 +7,7 @@ import pytest
 
 from diagnose.facts import SeenPod
 from diagnose.nodes import Nodes
-from kube.reader import MAX_PAGES, PAGE
+from kube.reader import MAX_PAGES, PAGE_SIZE
 from tests.diagnose.test_look_ups import a_set as plain_set
 from tests.diagnose.test_look_ups import read
 from tests.diagnose.test_nodes import CORDON, node, nodes, requests, unscheduled
@@ -111,7 +111,7 @@ async def test_who_may_not_list_pods_of_other_namespaces_is_told_what_is_not_kno
 @pytest.mark.looptime
 async def test_of_very_many_pods_on_nodes_the_first_are_read():
     found, asked = await read(*waiting(SHORT, gpu="4"), running(gpu="6"), endless=("pods",))
-    assert f"pods of JobSets beyond the first {PAGE * MAX_PAGES}" in found.unread_notes
+    assert f"pods of JobSets beyond the first {PAGE_SIZE * MAX_PAGES}" in found.unread_notes
     assert asked.count("/api/v1/pods") == MAX_PAGES + 1
 
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from api.features import FeatureGates
-from api.gang_api import Served, lacking
+from api.gang_api import Served, missing_api
 from api.gang_objects import build_group, build_workload, dropped_fields
 from api.gangs import forest
 from api.jobset import JobSet
@@ -212,7 +212,7 @@ async def test_what_an_api_server_does_not_take_is_noticed(partly: tuple[str, Cl
             js = replace(js, metadata=replace(js.metadata, uid=f"uid-{number}"))
             found = forest(js)
             assert found is not None
-            lack = lacking(found, served)
+            lack = missing_api(found, served)
             if lack is None:
                 for body in bodies(js):
                     assert dropped_fields(body, await create(client, body)) == []

@@ -237,7 +237,7 @@ def test_a_follower_that_nothing_holds_is_refused_with_the_leader_and_the_reason
     assert (status, body["reason"]) == (403, "Forbidden")
     start = 'admission webhook "vpod.kb.io" denied the request: leader pod not yet scheduled, not creating follower'
     assert body["message"].startswith(start)
-    assert UNKNOWN.why in body["message"]
+    assert UNKNOWN.reason in body["message"]
     assert played.calls == {MUTATE_PATH: 1, VALIDATE_PATH: 1}
 
 

@@ -253,8 +253,8 @@ class TestRetries:
         copies = (
             client,
             client.with_guard(lambda: None),
-            client.without_repeats(),
-            client.without_repeats(client.transport),
+            client.without_retries(),
+            client.without_retries(client.transport),
         )
         for each in (*copies, client.without_limits(), Client(echo)):
             await each.get(THINGS, "a", namespace="ns")

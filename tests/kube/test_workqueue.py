@@ -8,7 +8,7 @@ import uvloop
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kube.workqueue import COUNTED, EARLY, LOW_PRIORITY, OLDEST_EVERY, WorkQueue
+from kube.workqueue import COUNTED, EARLY_SECONDS, LOW_PRIORITY, OLDEST_EVERY, WorkQueue
 from tests.support.model.virtual import run
 
 pytestmark = pytest.mark.looptime
@@ -124,14 +124,14 @@ def test_a_key_that_is_due_takes_one_call_of_a_timer():
 
     async def main() -> int:
         queue, calls = WorkQueue[int](), 0
-        promote = queue._promote
+        promote = queue._release_due_keys
 
         def count() -> None:
             nonlocal calls
             calls += 1
             promote()
 
-        queue._promote = count
+        queue._release_due_keys = count
         for number in range(20):
             queue.add_after(number, 0.0054)
             queue.done(await queue.get())
@@ -305,7 +305,7 @@ def test_never_twice_at_once_and_no_add_is_lost(plan, workers, seed):
             assert not owed, "an add was lost"
             assert len(queue) == 0
             assert max(late, default=0) <= 7 * (len(plan) + 1), "only busy workers may make a key late"
-            assert min(late, default=0) >= -EARLY - 1e-5, "handed out before its time"
+            assert min(late, default=0) >= -EARLY_SECONDS - 1e-5, "handed out before its time"
             queue.shutdown()
 
     run(main)

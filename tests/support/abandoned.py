@@ -54,7 +54,7 @@ class Hanging:
     def may_send_requests(self, *_: Any) -> bool:
         return True
 
-    def has(self, _: Any) -> bool:
+    def has_jobset(self, _: Any) -> bool:
         return True
 
     def find(self, *_: Any) -> None: ...

@@ -141,7 +141,7 @@ async def test_a_follower_with_neither_domain_nor_gate_is_refused_with_leader_an
         "leader pod not yet scheduled, not creating follower pod. this is an expected, transient error: pod "
         "train-workers-0-1-xxxxx has to wait: "
     )
-    assert UNSCHEDULED.why in text
+    assert UNSCHEDULED.reason in text
     assert "the Job controller tries again" in text
     assert keys.PLACEMENT_GATE in text
     assert domains.asked == [("find", "default", JOB_UID, RACK)]

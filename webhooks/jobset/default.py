@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Any
 
 from api.jobset import MAX_CLAIM_POLICIES, MAX_DEPENDS_ON
-from api.spares import MAX_GROUPS, is_complete, spare_template
+from api.spares import MAX_GROUPS, is_filled_in, spare_template
 from kube.model.field import SPEC, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
@@ -78,12 +78,12 @@ def _spare_templates(new: JSON, old: JSON | None) -> Iterator[tuple[Path, Any]]:
     for i, rjob in islice(spares, MAX_GROUPS):
         name = rjob.get("name")
         stored_rjob, target = stored.get(name if isinstance(name, str) else ""), rjobs_by_name.get(rjob["spareFor"])
-        if is_complete(rjob.get("template")):
+        if is_filled_in(rjob.get("template")):
             continue
         path = SPEC.at("replicatedJobs", i, "template")
         if stored_rjob is not None and stored_rjob.get("spareFor") == rjob["spareFor"]:
             yield path, stored_rjob.get("template")
-        elif target is not None and not target.get("spareFor") and is_complete(target.get("template")):
+        elif target is not None and not target.get("spareFor") and is_filled_in(target.get("template")):
             yield path, spare_template(target["template"], rjob.get("template"))
 
 

@@ -45,7 +45,7 @@ class Promises:
     """Reads promises from the status of JobSets. One instance for a process."""
 
     def __init__(self, client: Client) -> None:
-        self._client = client.without_repeats()
+        self._client = client.without_retries()
         self._read_slots = asyncio.Semaphore(MAX_READS)
         self._waiting_reads: dict[_Key, asyncio.Task[_JobSet | None]] = {}
         """Reads that have not begun, at most one for each JobSet."""

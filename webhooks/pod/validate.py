@@ -58,8 +58,8 @@ def _reason(pod: Pod, domain: Domain | NoDomain) -> str:
             " and nothing holds it there"
         )
     if domain.leader:
-        return f"has to wait: {domain.why}"
+        return f"has to wait: {domain.reason}"
     labels = pod.metadata.labels
     label_keys = (keys.JOBSET_NAME, keys.REPLICATED_JOB_NAME, keys.JOB_INDEX)
     leader_name = "-".join([*(labels.get(key, "?") for key in label_keys), "0"])
-    return f"has to wait: {domain.why}: expected 1 leader pod ({leader_name}), but got 0. {_TRANSIENT}"
+    return f"has to wait: {domain.reason}: expected 1 leader pod ({leader_name}), but got 0. {_TRANSIENT}"

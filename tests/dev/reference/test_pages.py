@@ -8,7 +8,7 @@ import pytest
 
 from authoring.rule_catalogue import all_rules, rules
 from dev.reference import pages as reference
-from kube.client import PAGE
+from kube.client import PAGE_SIZE
 from kube.model.field import MAX_SHOWN_ERRORS
 from webhooks.jobset.answers import MAX_WARNING_LENGTH, MAX_WARNINGS
 from webhooks.jobset.cluster.dry_run import OWNERLESS_SECONDS
@@ -57,7 +57,7 @@ def test_the_page_of_errors_says_the_limits_that_are_in_force():
         f"at most {MAX_WARNINGS} warnings of at most {MAX_WARNING_LENGTH} characters",
         f"serves, at most once in {CACHE_SECONDS:g} s",
         f"at most once in {SECONDS_IF_EXISTING:g} s, or once in {SECONDS_IF_MISSING:g} s while it is missing",
-        f"at most once in {NODES_KEPT_FOR:g} s, with at most {MAX_PAGES} requests for {PAGE} nodes each",
+        f"at most once in {NODES_KEPT_FOR:g} s, with at most {MAX_PAGES} requests for {PAGE_SIZE} nodes each",
         f"At most {MAX_REQUESTS} requests are sent about one JobSet",
         f"about {MAX_ASKING_REVIEWS} JobSets at once",
         f"has to wait for more than {SLOT_TIMEOUT:g} s",

@@ -11,7 +11,7 @@ import msgspec
 from dev.simulator.selectors import parse
 from dev.simulator.storage import JsonItem, Scope
 from kube.errors import from_response
-from kube.reader import PAGE
+from kube.reader import PAGE_SIZE
 from kube.transport import Request, Response
 
 JSON = dict[str, Any]
@@ -61,10 +61,10 @@ class Cluster:
         items = [body for body in self.objects if _plural(body["kind"]) == plural and _chosen(body, query)]
         first = int(query.get("continue") or 0)
         endless = plural in self._endless and ("namespaces" not in request.path or plural != "pods")
-        more = endless or len(items) > first + PAGE
-        page = items[:1] * PAGE if endless else items[first : first + PAGE]
+        more = endless or len(items) > first + PAGE_SIZE
+        page = items[:1] * PAGE_SIZE if endless else items[first : first + PAGE_SIZE]
         return _answer(
-            {"metadata": {"resourceVersion": "1", "continue": str(first + PAGE) if more else ""}, "items": page}
+            {"metadata": {"resourceVersion": "1", "continue": str(first + PAGE_SIZE) if more else ""}, "items": page}
         )
 
     def _log(self, pod: str, query: dict[str, str]) -> Response:

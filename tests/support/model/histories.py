@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from api import keys
-from api.batch import Job, job_ready
+from api.batch import Job, is_job_ready
 from api.indexes import parse_indexes
 from api.restart_agent import jobs_without_agent
 from api.suspension import deletes_jobs
@@ -97,7 +97,7 @@ class Histories(Moves):
                 if self.gates["ElasticJobSet"]:
                     assert (job.spec.parallelism, job.spec.completions) == (of.parallelism, of.completions)
             counted = entries[of.name]
-            ready = sum(job_ready(j) for j in ours.values())
+            ready = sum(is_job_ready(j) for j in ours.values())
             suspended = sum(j.spec.suspend for j in ours.values())
             active = sum(j.status.active > 0 for j in ours.values())
             assert (counted.ready, counted.suspended, counted.active) == (ready, suspended, active)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from api import keys
-from api.batch import Job, job_ready
+from api.batch import Job, is_job_ready
 from api.features import FeatureGates
 from api.gang_status import StoredGroup, StoredWorkload
 from api.gangs import Group, forest
@@ -118,7 +118,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         if place is None:
             return
         outcome = job.outcome
-        if outcome == "Failed" or (self.doomed_fail and job.doomed):
+        if outcome == "Failed" or (self.doomed_fail and job.is_failing):
             self.failed.add(job.metadata.uid)
             if job.failure is not None and job.failure.reason == "DeadlineExceeded":
                 self.too_late.add(job.metadata.uid)
@@ -138,8 +138,8 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
             if (at.owner, at.replicated_job, at.attempt) == (place.owner, place.replicated_job, place.attempt):
                 done = at in self.completed
                 complete += done
-                ready += done or (job.outcome is None and job_ready(job))
-                there += done or (job.outcome is None and (job.status.active > 0 or job_ready(job)))
+                ready += done or (job.outcome is None and is_job_ready(job))
+                there += done or (job.outcome is None and (job.status.active > 0 or is_job_ready(job)))
         least = self.smallest.get((place.owner, place.replicated_job), MANY)
         key = place.owner, place.replicated_job, place.attempt
         if ready >= least:

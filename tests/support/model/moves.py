@@ -208,14 +208,14 @@ class Moves(PodMoves, RuleBasedStateMachine):
 
     def _job_fails(self, data):
         name = self.pick(data, self._may_end)
-        if name and self.server.job(name).doomed:
+        if name and self.server.job(name).is_failing:
             self._fulfil(name)
         elif name:
             self.server.finish(name, "Failed", *self._why(data, name))
 
     def _job_is_doomed(self, data):
         """It will fail, and its pods end."""
-        name = self.pick(data, lambda job: self._may_end(job) and not job.doomed)
+        name = self.pick(data, lambda job: self._may_end(job) and not job.is_failing)
         if name:
             self.server.doom(name, *self._why(data, name))
 
@@ -232,7 +232,7 @@ class Moves(PodMoves, RuleBasedStateMachine):
         self.server.finish(name, "Failed", failure.reason, failure.message)
 
     def _job_completes(self, data):
-        name = self.pick(data, lambda job: self._may_end(job) and not job.doomed and not self._waits(job))
+        name = self.pick(data, lambda job: self._may_end(job) and not job.is_failing and not self._waits(job))
         if name:
             self.server.finish(name, "Complete")
 

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from api.batch import job_ready
+from api.batch import is_job_ready
 from controllers.planning.node_failure import OUT_OF_SERVICE, UNREACHABLE
 
 TAINTS = st.sampled_from([UNREACHABLE, UNREACHABLE, OUT_OF_SERVICE, ""])
@@ -115,10 +115,10 @@ class PodMoves:
             server.end_pods(uid)
         for name, stored in list(server.jobs.items()):
             job = stored.obj
-            if job.doomed and job.outcome is None:
+            if job.is_failing and job.outcome is None:
                 self._fulfil(name)
             elif server.haltable(job):
                 server.halt(name)
-            elif server.runnable(job) and not (job.status.active and job_ready(job) and server.pod_of(stored.uid)):
+            elif server.runnable(job) and not (job.status.active and is_job_ready(job) and server.pod_of(stored.uid)):
                 server.run(name, ready=True)
         self.agents.act_all()

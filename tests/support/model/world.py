@@ -185,7 +185,7 @@ class World(Namespace):
 
     def queued(self) -> list[str]:
         """Jobs that may run and that their controller has not come to."""
-        return [name for name, job in self.jobs.items() if msgspec.convert(job, Job).queued]
+        return [name for name, job in self.jobs.items() if msgspec.convert(job, Job).awaits_job_controller]
 
     def take_up(self, *names: str) -> None:
         """The Job controller comes to these Jobs (to all that wait for it, by default)."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.keys import QUEUE_NAME
-from kube.client import PAGE
+from kube.client import PAGE_SIZE
 from kube.transport import Request, Response
 from tests.support.model.scripted_server import GATES, Script, checks, status, warnings
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
@@ -164,7 +164,7 @@ NAMES = {f"x.com/d{i}": "1" for i in range(MAX_RESOURCES)}
     [
         ([], 1),
         ([{"metadata": {}}, {"status": None}, {"status": {"allocatable": None}}, {"status": {"allocatable": {}}}], 1),
-        ([node()] * (MAX_PAGES * PAGE + 1), MAX_PAGES),
+        ([node()] * (MAX_PAGES * PAGE_SIZE + 1), MAX_PAGES),
         ([node(**NAMES)], 1),
     ],
 )
@@ -180,7 +180,7 @@ async def test_without_the_right_to_list_nodes_nothing_is_said():
 
 
 async def test_nodes_of_all_pages_count():
-    nodes = [node()] * (MAX_PAGES * PAGE - 1) + [node(gpu="8")]
+    nodes = [node()] * (MAX_PAGES * PAGE_SIZE - 1) + [node(gpu="8")]
     script = Cluster(nodes)
     found = await said(script, jobset(rjob("a", pod=pod({GPU: 8})), rjob("b", pod=pod({GPU: 9}))))
     assert [text.partition(",")[0].rpartition(": ")[2] for text in found] == [f"a pod needs 9 {GPU}"]

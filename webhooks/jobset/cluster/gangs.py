@@ -7,7 +7,7 @@ Remembered: the kinds of `scheduling.k8s.io` that the API server serves, for 60 
 requests. If a kind has changed, a warning is out of date.
 """
 
-from api.gang_api import PROBE, PROBE_NAMESPACE, UNKNOWN, Served, keeps_topology, lacking
+from api.gang_api import PROBE, PROBE_NAMESPACE, UNKNOWN, Served, keeps_topology, missing_api
 from api.gangs import shape
 from api.jobset import JobSet
 from kube.client import Client
@@ -41,7 +41,7 @@ class SchedulingApi:
         if forest is None:
             return []
         served = await self._served.get(None, lambda: _served_kinds(client), lambda _: CACHE_SECONDS)
-        shortfall = lacking(forest, served)
+        shortfall = missing_api(forest, served)
         if shortfall is None or shortfall is UNKNOWN:
             return []
         texts = [f"{shortfall.problem}: Jobs may have to wait"]

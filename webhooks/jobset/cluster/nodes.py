@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from api.node_offers import device_meant, format_amount, format_number, offers_of
-from kube.client import PAGE, Client
+from kube.client import PAGE_SIZE, Client
 from kube.errors import Forbidden
 from kube.model.field import ErrorType, FieldError
 from kube.model.requests import Amounts, exceeding_resources
@@ -154,7 +154,7 @@ async def _list_offers(client: Client, *, with_totals: bool) -> Offers:
     label_values: dict[str, set[str]] = {}
     token = ""
     for _ in range(MAX_PAGES):
-        page = await client.list(NODES, type=_Node, limit=PAGE, continue_token=token)
+        page = await client.list(NODES, type=_Node, limit=PAGE_SIZE, continue_token=token)
         for node in page.items or ():
             for name, amount in offers_of(node.status and node.status.allocatable).items():
                 largest[name] = max(amount, largest.get(name, 0))

@@ -92,7 +92,7 @@ class ReviewClients:
         """A client for the requests about one review, without retries of unanswered requests."""
         transport = _ReviewTransport(self._client.transport, self._slots, self._max_requests)
         try:
-            yield self._client.without_repeats(transport=transport)
+            yield self._client.without_retries(transport=transport)
         finally:
             await transport.close()
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from api.exit_codes import meanings, pod_failure_rules
+from api.exit_codes import exit_codes_of, pod_failure_rules
 from api.jobset import JobSet
 from api.policies import ExitCodePolicy, FailurePolicyRule
 from api.restart_agent import reporting_container
@@ -107,7 +107,7 @@ def _check_rule_count(entry: Entry, own_count: int) -> Iterator[FieldError]:
 
 def _check_codes(path: Path, policy: ExitCodePolicy, own_rules: list[JSON]) -> Iterator[FieldError]:
     """Findings about codes of the policy that the Job's own rules, which come first, match already."""
-    permanent, retryable = meanings(policy)
+    permanent, retryable = exit_codes_of(policy)
     undecided_codes = {*permanent, *retryable}
     for i, rule in enumerate(own_rules[:MAX_POD_FAILURE_RULES]):
         decided_codes = {code for code in undecided_codes if _decides(rule, code, policy.container_name)}

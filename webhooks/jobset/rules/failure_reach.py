@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from api.exit_codes import meanings
+from api.exit_codes import exit_codes_of
 from api.failure_actions import action_of
 from api.policies import FailurePolicyRule, OnExitCodes
 from kube.model.field import FieldError, Path
@@ -106,7 +106,7 @@ _FIELD_OF_REASON = {
 def _can_fail_for(entry: Entry, reason: str) -> bool:
     """Whether a Job of this ReplicatedJob can fail for the reason."""
     policy = entry.rjob.exit_code_policy
-    if reason == "PodFailurePolicy" and policy is not None and meanings(policy)[0]:
+    if reason == "PodFailurePolicy" and policy is not None and exit_codes_of(policy)[0]:
         return True
     return getattr(entry.job, _FIELD_OF_REASON[reason][1]) is not None
 
@@ -131,7 +131,7 @@ def _retries(entry: Entry, codes: OnExitCodes) -> bool:
     policy = entry.rjob.exit_code_policy
     if policy is None or dig(entry.job.pod_failure_policy, "rules"):
         return False
-    permanent, retryable = meanings(policy)
+    permanent, retryable = exit_codes_of(policy)
     is_same_container = policy.container_name in {"", codes.container_name}
     is_only_container = bool(policy.container_name) or len(entry.container_names) == 1 or not permanent
     return is_same_container and is_only_container and set(codes.values) <= set(retryable)

@@ -107,7 +107,8 @@ def failed_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindin
 def full_queue(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """Jobs that are created or resumed only after the Job controller has started earlier Jobs of the set."""
     survey = case.survey
-    queued_names = [child.name for child in survey.unready_jobs if child.job.awaits_job_controller and not child.deleting]
+    queued = (child for child in survey.unready_jobs if child.job.awaits_job_controller)
+    queued_names = [child.name for child in queued if not child.deleting]
     absent_names = {position.name for position in survey.missing_jobs} - case.facts.foreign_owners.keys()
     waiting_names = unexplained & (absent_names | {child.name for child in survey.halted_jobs})
     if survey.is_queue_full and waiting_names:

@@ -141,7 +141,7 @@ class Report:
     - `policies`: the number of JobSetPolicies that were read.
     - `problems`: why inputs could not be checked.
     - `explanations`: the decisions of each policy, if the user asks for them.
-    - `most_findings`: at most this many findings are kept.
+    - `max_findings`: at most this many findings are kept.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -155,7 +155,7 @@ class Report:
     policies: int = 0
     problems: list[str] = field(default_factory=list)
     explanations: list[dict[str, Any]] = field(default_factory=list)
-    most_findings: int = MAX_FINDINGS
+    max_findings: int = MAX_FINDINGS
     _jobsets_by_file: Counter[str] = field(default_factory=Counter)
 
     def count_jobset(self, file: str) -> None:
@@ -176,7 +176,7 @@ class Report:
         self.notes += severities["note"]
         self.skipped_checks += sum(finding.rule in SKIPPED_CHECK_RULES for finding in findings)
         ordered = sorted(findings, key=lambda finding: (finding.line, finding.column))
-        self.findings += ordered[: self.most_findings - len(self.findings)]
+        self.findings += ordered[: self.max_findings - len(self.findings)]
 
     def finish(self, files: int, other_objects: int, *, allow_none: bool = False, hint: str = "") -> None:
         """Store the counts. If no JobSet was found, add a problem unless `allow_none`.

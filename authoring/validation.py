@@ -42,7 +42,7 @@ class Options:
     - `names`: the files and directories with manifests.
     - `allow_none`: files without any JobSet are no problem.
     - `server`: a cluster is asked, too, which sets the defaults of its own policies.
-    - `most_findings`: at most this many findings are kept. The number of the others is counted.
+    - `max_findings`: at most this many findings are kept. The number of the others is counted.
     - `policies`: files and directories with JobSetPolicies and exceptions. The time `at`, and these labels and
       annotations of the namespace, decide whether they apply.
     - `explain`: report the decisions of each rule of policies.
@@ -55,7 +55,7 @@ class Options:
     strict: bool = False
     allow_none: bool = False
     server: bool = False
-    most_findings: int = MAX_FINDINGS
+    max_findings: int = MAX_FINDINGS
     policies: Sequence[str] = ()
     at: datetime = field(default_factory=now)
     namespace_labels: Sequence[tuple[str, str]] = ()
@@ -65,7 +65,7 @@ class Options:
 
 async def check_manifests(options: Options, server: "AbstractAsyncContextManager[ServerChecks | None]") -> Report:
     """Check the manifests, and return the report. `server`: gives the checks at a cluster, or None."""
-    report = Report(most_findings=options.most_findings)
+    report = Report(max_findings=options.max_findings)
     wanted = is_jobset if options.policies else _is_checked
     inputs = Inputs(
         options.names,

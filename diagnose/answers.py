@@ -17,16 +17,16 @@ class Answer:
     """A finding and the names of the Jobs that it explains. Later causes leave these Jobs out.
 
     - `state`: the state of the set, if the finding decides it; `headline` follows the state in the first line.
-    - `ends`: no further causes are tried.
-    - `follows`: the finding is printed after the findings about other Jobs.
+    - `is_final`: no further causes are tried.
+    - `is_listed_last`: the finding is printed after the findings about other Jobs.
     """
 
     finding: Finding
     jobs: frozenset[str] = frozenset()
     state: State | None = None
     headline: str = ""
-    ends: bool = False
-    follows: bool = False
+    is_final: bool = False
+    is_listed_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ Cause = Callable[[Case, frozenset[str]], Iterable[Answer]]
 """Takes the case and the names of the Jobs that no earlier cause has explained. Answers about these Jobs or the set."""
 
 
-def about_jobs(find: Callable[[Case, frozenset[str]], Iterable[KeyedFinding]]) -> Cause:
-    """Decorator that makes a cause of a function with findings about single Jobs: one answer for each key."""
+def about_jobs(find_about_jobs: Callable[[Case, frozenset[str]], Iterable[KeyedFinding]]) -> Cause:
+    """Decorator that makes a function with findings about single Jobs a cause. It has one answer for each key."""
 
-    @wraps(find)
+    @wraps(find_about_jobs)
     def cause(case: Case, unexplained: frozenset[str]) -> Iterable[Answer]:
-        findings = merge_findings(find(case, unexplained), "Job", "Job {}")
+        findings = merge_findings(find_about_jobs(case, unexplained), "Job", "Job {}")
         return [Answer(finding, frozenset(jobs)) for finding, jobs in findings]
 
     return cause

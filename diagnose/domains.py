@@ -17,19 +17,19 @@ from diagnose.wording import ANTI_AFFINITY
 KEPT_OUT = "kept-out"
 """The cause of findings about exclusive Jobs that keep other pods out of their domains."""
 GUIDE = "docs/concepts/exclusive-placement.md"
-_WORDS = {"kubernetes.io/hostname": "node"}
+_NOUNS = {"kubernetes.io/hostname": "node"}
 _VOWELS = "aeiou"
 _PLURAL = re.compile(r"[^aisu]s$")
 
 
 def noun(topology: str) -> str:
     """The noun for a domain, such as "rack": the last part of the label's key, in the singular."""
-    word = topology.rpartition("/")[2]
-    return _WORDS.get(topology) or (word[:-1] if _PLURAL.search(word) else word)
+    domain_noun = topology.rpartition("/")[2]
+    return _NOUNS.get(topology) or (domain_noun[:-1] if _PLURAL.search(domain_noun) else domain_noun)
 
 
-def article(word: str) -> str:
-    return "an" if word[:1].lower() in _VOWELS else "a"
+def article(domain_noun: str) -> str:
+    return "an" if domain_noun[:1].lower() in _VOWELS else "a"
 
 
 def domain_of_job(pods: Iterable[SeenPod], topology: str) -> str:
@@ -41,18 +41,18 @@ def domain_of_job(pods: Iterable[SeenPod], topology: str) -> str:
 
 def domain_findings(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...]:
     """How many domains there are and which Jobs hold them, for a leader without a node."""
-    nodes, word = case.facts.node_labels, noun(topology)
+    nodes, domain_noun = case.facts.node_labels, noun(topology)
     if nodes is None:
-        return (_nodes_not_listed(topology, word),)
+        return (_nodes_not_listed(topology, domain_noun),)
     values = {name: labels[topology] for name, labels in nodes.items() if topology in labels}
     if not values:
-        return (_no_domains(topology, word, len(nodes)),)
+        return (_no_domains(topology, domain_noun, len(nodes)),)
     domains = len(set(values.values()))
-    findings = _too_few(case, topology, word, domains)
+    findings = _too_few_domains(case, topology, domain_noun, domains)
     if case.facts.holder_pods is None:
-        message = f"there are {pluralize(domains, word)}; who holds them is not known"
+        message = f"there are {pluralize(domains, domain_noun)}; who holds them is not known"
         return (*findings, Finding(Level.NOTE, "domains", message))
-    return (*findings, *_by_holders(case, leader, values, word))
+    return (*findings, *_holder_findings(case, leader, values, domain_noun))
 
 
 def excluded_by_jobs(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
@@ -67,8 +67,8 @@ def excluded_by_jobs(case: Case, pod: SeenPod, *, in_group: bool = False) -> Fin
         return None
     node_names = None if is_anti_affinity or nodes is None else nodes.fitting_nodes(pod.spec)
     priority, own_jobs = pod.priority, {job.metadata.uid for job in case.facts.jobs or ()}
-    equals = (pod for pod in case.facts.holder_pods or () if pod.metadata.topology and pod.priority == priority)
-    holders = [holder for holder in equals if node_names is None or holder.spec.node_name in node_names]
+    equal_pods = (pod for pod in case.facts.holder_pods or () if pod.metadata.topology and pod.priority == priority)
+    holders = [holder for holder in equal_pods if node_names is None or holder.spec.node_name in node_names]
     if not holders:
         return None
     jobs = pluralize(len(holders), "exclusive Job", "keeps", "keep")
@@ -83,39 +83,41 @@ def excluded_by_jobs(case: Case, pod: SeenPod, *, in_group: bool = False) -> Fin
     return Finding(Level.WAITS, KEPT_OUT, message, fix=fix)
 
 
-def _nodes_not_listed(topology: str, word: str) -> Finding:
+def _nodes_not_listed(topology: str, domain_noun: str) -> Finding:
     """The finding for a user who may not list nodes."""
     fix = (
         f"jobset validate FILE --server and the warnings when a JobSet is created say if no node has the label"
         f" {topology}: correct the annotation exclusive-topology in a new JobSet; else wait until a Job ends that holds"
-        f" {article(word)} {word}, or ask an administrator of the cluster"
+        f" {article(domain_noun)} {domain_noun}, or ask an administrator of the cluster"
     )
-    return Finding(Level.WAITS, "domains", f"which {word}s there are is not known: you may not list nodes", fix=fix)
+    return Finding(
+        Level.WAITS, "domains", f"which {domain_noun}s there are is not known: you may not list nodes", fix=fix
+    )
 
 
-def _no_domains(topology: str, word: str, nodes: int) -> Finding:
+def _no_domains(topology: str, domain_noun: str, nodes: int) -> Finding:
     label = f"kubectl label node NODE {topology}=VALUE"
     fix = f"{label}, or correct the annotation exclusive-topology in a new JobSet ({GUIDE})"
-    message = f"there is no {word}: none of {pluralize(nodes, 'node')} has the label {topology}"
+    message = f"there is no {domain_noun}: none of {pluralize(nodes, 'node')} has the label {topology}"
     return Finding(Level.FAULT, "no-domains", message, fix=fix)
 
 
-def _too_few(case: Case, topology: str, word: str, domains: int) -> tuple[Finding, ...]:
+def _too_few_domains(case: Case, topology: str, domain_noun: str, domains: int) -> tuple[Finding, ...]:
     """At most one finding: the set has more exclusive Jobs than there are domains, so it never runs completely."""
     jobs = (job for job in case.facts.jobs or () if topology_of(job.metadata.annotations) == topology)
     wanted = sum(job.outcome is None for job in jobs)
     if wanted <= domains:
         return ()
-    has = f"the cluster has {pluralize(domains, word)}: they never run all at once"
-    fix = f"add nodes in new {word}s, or lower replicas in a new JobSet"
+    has = f"the cluster has {pluralize(domains, domain_noun)}: they never run all at once"
+    fix = f"add nodes in new {domain_noun}s, or lower replicas in a new JobSet"
     message = f"this JobSet has {wanted} exclusive Jobs, {has}"
     return (Finding(Level.FAULT, "too-few-domains", message, fix=fix),)
 
 
-def _by_holders(case: Case, leader: SeenPod, domains: Mapping[str, str], word: str) -> Iterator[Finding]:
+def _holder_findings(case: Case, leader: SeenPod, domains: Mapping[str, str], domain_noun: str) -> Iterator[Finding]:
     """One finding for each cause of `_HOLDER_TEXTS` for which the leader cannot have domains.
 
-    `domains`: the domain of each node. `word`: the noun for a domain.
+    `domains`: the domain of each node. `domain_noun`: the noun for a domain.
     """
     pods_by_domain: dict[str, list[SeenPod]] = {domain: [] for domain in sorted(set(domains.values()))}
     for pod in case.facts.holder_pods or ():
@@ -123,7 +125,7 @@ def _by_holders(case: Case, leader: SeenPod, domains: Mapping[str, str], word: s
             pods_by_domain[domains[pod.spec.node_name]].append(pod)
     groups: dict[str, dict[str, Sequence[SeenPod]]] = {cause: {} for cause in _HOLDER_TEXTS}
     for domain, pods in pods_by_domain.items():
-        cause, blocking_pods = _cause(leader, pods)
+        cause, blocking_pods = _cause_of_domain(leader, pods)
         groups[cause][domain] = blocking_pods
     for cause, holders in ((cause, holders) for cause, holders in groups.items() if holders):
         jobs = {(pod.metadata.namespace, pod.job_uid or pod.name): pod for pods in holders.values() for pod in pods}
@@ -135,8 +137,8 @@ def _by_holders(case: Case, leader: SeenPod, domains: Mapping[str, str], word: s
         )
         verb = "holds" if len(holders) == 1 else "hold"
         message, fix = (
-            f"{len(holders)} of {pluralize(len(pods_by_domain), word)} {verb} {holder_text}",
-            fix.format(word=word),
+            f"{len(holders)} of {pluralize(len(pods_by_domain), domain_noun)} {verb} {holder_text}",
+            fix.format(domain_noun=domain_noun),
         )
         nodes = case.facts.node_offers if cause == "free" else None
         taints = {} if nodes is None else nodes.blocking_taints(leader.spec)
@@ -147,19 +149,19 @@ def _by_holders(case: Case, leader: SeenPod, domains: Mapping[str, str], word: s
         yield Finding(Level.WAITS, cause, message, fix=fix or _preemption(leader))
 
 
-def _cause(leader: SeenPod, pods: Sequence[SeenPod]) -> tuple[str, Sequence[SeenPod]]:
+def _cause_of_domain(leader: SeenPod, pods: Sequence[SeenPod]) -> tuple[str, Sequence[SeenPod]]:
     """Why a domain with these pods is not free, as a key of `_HOLDER_TEXTS`, and the pods that keep the leader out."""
-    if equals := [pod for pod in pods if pod.priority == leader.priority]:
-        return "equal-priority", equals
-    if higher := [pod for pod in pods if pod.priority > leader.priority]:
-        return "higher-priority", higher
+    if equal_pods := [pod for pod in pods if pod.priority == leader.priority]:
+        return "equal-priority", equal_pods
+    if higher_pods := [pod for pod in pods if pod.priority > leader.priority]:
+        return "higher-priority", higher_pods
     return "lower-priority" if pods else "free", pods
 
 
 _HOLDER_TEXTS = {
     "equal-priority": (
         "Jobs of equal priority ({priorities}): {jobs}",
-        f"wait until one ends, add a {{word}}, or give this JobSet a higher priority ({GUIDE})",
+        f"wait until one ends, add a {{domain_noun}}, or give this JobSet a higher priority ({GUIDE})",
     ),
     "higher-priority": (
         "Jobs of higher priority ({priorities}), which leave no room and are not preempted: {jobs}",

@@ -50,7 +50,7 @@ def later_stage(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
             message = f"ReplicatedJob {name} ({pluralize(len(jobs), 'Job')}): waits for {reason}"
             is_next = name in behind_settled_jobs
             finding = _behind_settled_jobs(case, name, message) if is_next else _behind_waiting_jobs(case, message)
-            yield Answer(finding, jobs, follows=True)
+            yield Answer(finding, jobs, is_listed_last=True)
 
 
 def _behind_waiting_jobs(case: Case, message: str) -> Finding:

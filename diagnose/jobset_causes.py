@@ -58,13 +58,13 @@ def final_state(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     since = condition.last_transition_time if condition else ""
     reason = f"{condition.reason}: {condition.message}" if condition else status.terminal_state
     if status.terminal_state == keys.COMPLETED:
-        yield Answer(Finding(Level.FINE, "completed", reason, since=since), state=State.COMPLETED, ends=True)
+        yield Answer(Finding(Level.FINE, "completed", reason, since=since), state=State.COMPLETED, is_final=True)
         return
     has_exceeded_deadline = condition is not None and condition.reason == finished.EXCEEDED
     message = ": ".join(filter(None, [reason, decisive_container(status, reason)]))
     because = tuple(attempt_finding(js, failed) for failed in reversed(status.attempt_history))
     fix = _DEADLINE_FIX if has_exceeded_deadline else _failure_remedy(js, reason)
-    yield Answer(Finding(Level.FAULT, "failed", message, because, fix, since), state=State.FAILED, ends=True)
+    yield Answer(Finding(Level.FAULT, "failed", message, because, fix, since), state=State.FAILED, is_final=True)
 
 
 def _failure_remedy(js: JobSet, message: str) -> str:
@@ -105,7 +105,7 @@ def deletion(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
             because.append(Finding(Level.WAITS, "finalizer", message, fix=fix))
     message = "it has been deleted, and stays until nothing holds it any more"
     finding = Finding(Level.WAITS, "deleted", message, tuple(because), since=meta.deletion_timestamp)
-    yield Answer(finding, state=State.DELETED, ends=True)
+    yield Answer(finding, state=State.DELETED, is_final=True)
 
 
 def namespace_deleted(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
@@ -128,7 +128,7 @@ def namespace_deleted(case: Case, _unexplained: frozenset[str]) -> Iterator[Answ
         since=namespace.metadata.deletion_timestamp,
     )
 
-    yield Answer(finding, state=State.DELETED, ends=True)
+    yield Answer(finding, state=State.DELETED, is_final=True)
 
 
 def managed_elsewhere(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
@@ -137,7 +137,7 @@ def managed_elsewhere(case: Case, _unexplained: frozenset[str]) -> Iterator[Answ
     if not js.is_ours:
         message = f"spec.managedBy is {js.spec.managed_by}: that controller creates its Jobs, this one leaves it alone"
         fix = "ask that controller; for kueue.x-k8s.io/multikueue the Jobs run in a worker cluster"
-        yield Answer(Finding(Level.NOTE, "managed-by", message, fix=fix), state=State.ELSEWHERE, ends=True)
+        yield Answer(Finding(Level.NOTE, "managed-by", message, fix=fix), state=State.ELSEWHERE, is_final=True)
 
 
 def missing_defaults(js: JobSet) -> list[tuple[str, str]]:
@@ -188,7 +188,7 @@ def suspension(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
         cause, since = "admitted-not-resumed", admission.last_transition_time
         message += "; Kueue has admitted it and holds quota for it, but has not resumed it"
         fix = f"if this lasts, Kueue's log says what refuses its update; {workloads_of(js)} -o yaml shows the admission"
-    yield Answer(Finding(Level.WAITS, cause, message, because, fix, since), state=State.SUSPENDED, ends=True)
+    yield Answer(Finding(Level.WAITS, cause, message, because, fix, since), state=State.SUSPENDED, is_final=True)
 
 
 def _admission_condition(case: Case) -> Condition | None:

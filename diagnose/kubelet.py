@@ -27,10 +27,10 @@ _EXIT_CODES = {
 """Meanings of exit codes of shells and container runtimes."""
 _NOT_FOR_MEMORY = "killed, SIGKILL; the kubelet does not say OOMKilled"
 _PROBE = re.compile("(Startup|Liveness|Readiness) probe (failed|errored)")
-_ENDS = re.compile("^Unhealthy: (Startup|Liveness) probe|^FailedPostStartHook")
+_ENDING_WARNINGS = re.compile("^Unhealthy: (Startup|Liveness) probe|^FailedPostStartHook")
 """Reasons and notes of Warnings about probes and hooks that made a kubelet end a container."""
-_OF_CONTAINER = re.compile(r"spec\.\w+\{(.+)\}")
-_BEFORE_START = re.compile("^Failed(Mount|AttachVolume|MapVolume|CreatePod)|^NetworkNotReady|^HostPortConflict")
+_CONTAINER_PATH = re.compile(r"spec\.\w+\{(.+)\}")
+_START_FAILURES = re.compile("^Failed(Mount|AttachVolume|MapVolume|CreatePod)|^NetworkNotReady|^HostPortConflict")
 """Reasons of Warnings about pods whose containers the kubelet cannot create yet."""
 _RETRIED = "the kubelet tries again by itself"
 _REFUSED = (
@@ -114,32 +114,32 @@ _REMEDIES: dict[str, str] = {
 class Reason(NamedTuple):
     """Why a pod is not ready.
 
-    `kind` is equal for pods with the same problem. `starts`: the pod may become ready without a correction.
+    `kind` is equal for pods with the same problem. `may_become_ready`: without a correction.
     """
 
     kind: tuple[str, ...]
     words: str
     fix: str
-    starts: bool = False
+    may_become_ready: bool = False
 
 
 def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
     """Why a live pod is not ready, by its containers and the newest Warnings about it; None if unknown."""
     problem, probe = pod.trouble, next((event for event in warnings if _PROBE.search(event.note)), None)
     if problem is not None:
-        enders = (event for event in warnings if _ENDS.search(f"{event.reason}: {event.note}"))
-        ended_by = next(enders, None) if problem.last_end else None
-        reason_text = _words(ended_by) if ended_by else str(problem)
-        words = f"{problem}; {reason_text}" if ended_by else reason_text
+        ending_warnings = (event for event in warnings if _ENDING_WARNINGS.search(f"{event.reason}: {event.note}"))
+        ending_warning = next(ending_warnings, None) if problem.last_end else None
+        reason_text = _warning_text(ending_warning) if ending_warning else str(problem)
+        words = f"{problem}; {reason_text}" if ending_warning else reason_text
         kind = (problem.container, problem.reason, problem.last_end)
         return Reason(kind, words, _remedy(pod, reason_text, problem.container))
-    blocking = next((event for event in warnings if _BEFORE_START.search(event.reason)), None)
+    blocking = next((event for event in warnings if _START_FAILURES.search(event.reason)), None)
     if pod.status.phase == "Pending" and blocking is not None:
         words = f"{blocking.reason}: {clean_words(blocking.note)}"
         return Reason((blocking.reason, words.replace(pod.name, "")), words, _remedy(pod, words))
     if probe is not None:
-        words = _words(probe)
-        return Reason((words,), words, _remedy(pod, words), starts=True)
+        words = _warning_text(probe)
+        return Reason((words,), words, _remedy(pod, words), may_become_ready=True)
     return None
 
 
@@ -149,8 +149,8 @@ def crash_loop(pod: SeenPod) -> Trouble | None:
     return next(filter(None, map(trouble_of, statuses)), None) if pod.ready else None
 
 
-def _words(event: SeenEvent) -> str:
-    container = _OF_CONTAINER.fullmatch(event.regarding.field_path)
+def _warning_text(event: SeenEvent) -> str:
+    container = _CONTAINER_PATH.fullmatch(event.regarding.field_path)
     note = event.note.rstrip(": \n")
     return clean_words(f"{note} (container {container[1]})" if container else note)
 

@@ -206,7 +206,7 @@ def failing_containers(case: Case, unexplained: frozenset[str]) -> Iterator[Keye
         kinds: dict[tuple[str, ...], list[tuple[SeenPod, Reason]]] = {}
         for pod in pods:
             reason = why_unready(pod, case.warnings_about(pod))
-            if reason is not None and not reason.starts:
+            if reason is not None and not reason.may_become_ready:
                 kinds.setdefault(reason.kind, []).append((pod, reason))
         for kind, failing in kinds.items():
             pod, reason = failing[0]

@@ -100,7 +100,7 @@ class Explanation:
 def explain(facts: Facts) -> Explanation:
     """The explanation of a JobSet. Its last recovery comes after all other findings."""
     case = sort_facts(facts)
-    answers = sorted(_answers(case), key=lambda answer: answer.follows)
+    answers = sorted(_answers(case), key=lambda answer: answer.is_listed_last)
     answers += restart_causes.last_recovery(case)
     meta = facts.jobset.metadata
     findings = [finding for answer in answers for finding in answer.finding.walk()]
@@ -110,7 +110,7 @@ def explain(facts: Facts) -> Explanation:
     state = (first and first.state) or (State.RUNNING if is_running else State.WAITING)
     headline = first.headline if first else ""
     beginning = f"{state.phrase}: {headline};" if headline else f"{state.phrase},"
-    counts = "" if any(answer.ends for answer in answers) else _counts(case)
+    counts = "" if any(answer.is_final for answer in answers) else _counts(case)
     root = Finding(
         level,
         state.phrase.replace(" ", "-"),
@@ -125,13 +125,13 @@ def explain(facts: Facts) -> Explanation:
 
 
 def _answers(case: Case) -> Iterator[Answer]:
-    """The answers of the causes in their order, up to the first answer with `ends`."""
+    """The answers of the causes in their order, up to the first final answer."""
     unexplained = frozenset(case.survey.unsettled_names)
     for cause in CAUSES:
         explained = frozenset[str]()
         for answer in cause(case, unexplained):
             yield answer
-            if answer.ends:
+            if answer.is_final:
                 return
             explained |= answer.jobs
         unexplained -= explained

@@ -111,4 +111,4 @@ def _add_answer(loaded: LoadedSuite, number: int, result: Result, answer: Answer
             test.name, (*compare(interpretation.verdict, test, path), *refusal_failures), interpretation.verdict
         )
     new_failures = [*differences(result.verdict, answer, interpretation, path, test.name), *refusal_failures]
-    return replace(result, failures=(*result.failures, *new_failures), differs=bool(new_failures))
+    return replace(result, failures=(*result.failures, *new_failures), is_different=bool(new_failures))

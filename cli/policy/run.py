@@ -57,7 +57,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     write_messages("policy test", report.problems, err)
     if report.problems:
         return 2
-    if any(result.differs for suite_results in results.values() for result in suite_results):
+    if any(result.is_different for suite_results in results.values() for result in suite_results):
         return DIFFERS
     return 1 if report.errors else 0
 
@@ -85,8 +85,8 @@ def _write(output: str, report: Report, results: dict[str, list[Result]], out: T
                 "suite": suite,
                 "name": result.name,
                 "passed": not result.failures,
-                "skipped": result.skipped,
-                "differs": result.differs,
+                "skipped": result.is_skipped,
+                "differs": result.is_different,
                 "note": result.note,
             }
             for suite, suite_results in results.items()

@@ -139,13 +139,13 @@ def differences(own: Verdict, answer: Answer, answered: Interpretation, path: Pa
 
 
 def _differences(own: Verdict, answer: Answer, answered: Interpretation) -> Iterator[str]:
-    own_keys, server_keys = Counter(map(_key, own.found)), Counter(map(_key, answered.verdict.found))
+    own_keys, server_keys = Counter(map(_key, own.findings)), Counter(map(_key, answered.verdict.findings))
     for key in (server_keys - own_keys).elements():
         yield f"only the API server says: {_describe(key)}"
     missing = list((own_keys - server_keys).elements())
     if len(missing) != answered.unrecorded:
         yield from (f"only this command says: {_describe(key)}" for key in missing)
-    is_denied = any(finding.action == DENY for finding in answered.verdict.found)
+    is_denied = any(finding.action == DENY for finding in answered.verdict.findings)
     if is_denied and answer.object is not None:
         yield "a rule that denies is broken, and the JobSet is admitted"
     yield from _not_in_refusal(own, answer)
@@ -168,7 +168,7 @@ def _not_in_refusal(own: Verdict, answer: Answer) -> Iterator[str]:
     if answer.object is not None or not answer.causes or len(answer.causes) > MAX_SHOWN_ERRORS:
         return
     answered_texts = {f"{path}: {text}" for path, text in answer.causes}
-    for finding in own.found:
+    for finding in own.findings:
         if finding.action == DENY and finding.text not in answered_texts:
             yield f"the refusal does not say: {finding.text}"
 

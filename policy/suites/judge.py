@@ -77,16 +77,16 @@ class Finding:
 class Verdict:
     """The verdict of policies about a JobSet.
 
-    - `found`: the violations.
+    - `findings`: the violations.
     - `defaults`: the defaults that a new JobSet gets; None for an update.
-    - `asked`: the policies, each with the reason why it does not match the JobSet, or None if it matches. The field is
-      None in a verdict of an API server.
+    - `mismatches`: the policies, each with the reason why it does not match the JobSet, or None if it matches. The
+      field is None in a verdict of an API server.
     - `excused_rules`: the rules that exceptions allow the JobSet to break.
     """
 
-    found: Sequence[Finding] = ()
+    findings: Sequence[Finding] = ()
     defaults: Record | None = None
-    asked: Sequence[tuple[JobSetPolicy, Mismatch | None]] | None = None
+    mismatches: Sequence[tuple[JobSetPolicy, Mismatch | None]] | None = None
     excused_rules: Excused = field(default_factory=dict)
 
 
@@ -95,29 +95,29 @@ class Result:
     """The result of a test. A test without failures has passed.
 
     - `verdict`: None if the JobSet could not be judged.
-    - `skipped`: whether only an API server can judge the JobSet.
-    - `differs`: whether the verdict of an API server was different.
+    - `is_skipped`: whether only an API server can judge the JobSet.
+    - `is_different`: whether the verdict of an API server was different.
     - `note`: says that nothing was checked, and why; else empty.
     """
 
     name: str
     failures: tuple[FieldError, ...] = ()
     verdict: Verdict | None = None
-    skipped: bool = False
-    differs: bool = False
+    is_skipped: bool = False
+    is_different: bool = False
     note: str = ""
 
     @property
     def is_askable(self) -> bool:
         """Whether an API server can judge the JobSet."""
-        return self.skipped or self.verdict is not None
+        return self.is_skipped or self.verdict is not None
 
     @property
     def state(self) -> str:
         """The state as one word, for a table."""
-        if self.differs:
+        if self.is_different:
             return "DIFF"
-        return "FAIL" if self.failures else "skip" if self.skipped else "ok"
+        return "FAIL" if self.failures else "skip" if self.is_skipped else "ok"
 
 
 def action_of(policy: JobSetPolicy) -> str:
@@ -125,9 +125,9 @@ def action_of(policy: JobSetPolicy) -> str:
     return DENY if policy.spec.denies else WARN if policy.spec.warns else AUDIT
 
 
-def judge(contents: SuiteContents, number: int, admit: Admit) -> Result:
-    """Run one test. `number`: its index in the suite."""
-    test, path = contents.suite.tests[number], Path(("tests", number))
+def judge(contents: SuiteContents, index: int, admit: Admit) -> Result:
+    """Run one test. `index`: its index in the suite."""
+    test, path = contents.suite.tests[index], Path(("tests", index))
     objects: dict[str, JSON] = {}
     for member, name in (("jobset", test.jobset), ("oldJobset", test.old_jobset)):
         if not name:
@@ -136,7 +136,7 @@ def judge(contents: SuiteContents, number: int, admit: Admit) -> Result:
             return Result(test.name, (missing_jobset(path.at(member), name, contents.jobsets),))
         objects[member] = contents.jobsets[name]
     if test.server_only:
-        return Result(test.name, skipped=True)
+        return Result(test.name, is_skipped=True)
     verdict, faults = _verdict(contents, test, path, objects, admit)
     failures = faults if verdict is None else list(compare(verdict, test, path))
     return Result(test.name, tuple(failures), verdict, note="" if verdict is None or failures else _note(verdict))
@@ -159,7 +159,7 @@ def _verdict(
             defaults = recorded_defaults(admitted.object)
     exceptions = namespace_exceptions(contents.exceptions, test.namespace.name)
     excused = excused_rules(exceptions, contents.policies, judged["jobset"], namespace, time_of(test.time) or EARLIEST)
-    broken = violations(
+    found_violations = violations(
         contents.policies,
         judged["jobset"],
         namespace,
@@ -168,12 +168,12 @@ def _verdict(
     )
     labels = judged["jobset"].js.metadata.labels
     mismatches = [(policy, policy_mismatch(policy, labels, namespace)) for policy in contents.policies]
-    return Verdict([_finding(violation) for violation in broken], defaults, mismatches, excused), []
+    return Verdict([_finding(violation) for violation in found_violations], defaults, mismatches, excused), []
 
 
 def _note(verdict: Verdict) -> str:
     """A note that no policy matches the JobSet, and why; empty if a policy matches."""
-    mismatches = verdict.asked or ()
+    mismatches = verdict.mismatches or ()
     if any(mismatch is None for _, mismatch in mismatches):
         return ""
     return f"no policy matches: {_mismatches(mismatches)}" if mismatches else "the suite has no policy"
@@ -209,70 +209,79 @@ def compare(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldErro
         if sorted(test.defaults) != names:
             name_list = ", ".join(names) or "none"
             yield OTHER_DEFAULTS.at(path.at("defaults"), list(test.defaults), found=name_list)
-    findings = verdict.found
-    fitting = [{i for i, finding in enumerate(findings) if _fits(wanted, finding)} for wanted in test.expect]
-    expected = set().union(*fitting)
-    for number, (wanted, fits) in enumerate(zip(test.expect, fitting, strict=True)):
-        expectation_path = path.at("expect", number)
-        reason, remedy = _why_unchecked(verdict, wanted)
-        if bool(fits) != (wanted.action == PASS):
-            if reason and wanted.action == PASS:
-                yield NOT_CHECKED.at(expectation_path, wanted.rule, rule=wanted.rule, why=reason, remedy=remedy)
+    findings = verdict.findings
+    indexes_by_expectation = [
+        {i for i, finding in enumerate(findings) if _meets(expectation, finding)} for expectation in test.expect
+    ]
+    met_indexes = set().union(*indexes_by_expectation)
+    expected_indexes = set(met_indexes)
+    for i, (expectation, indexes) in enumerate(zip(test.expect, indexes_by_expectation, strict=True)):
+        expectation_path = path.at("expect", i)
+        reason, remedy = _why_unchecked(verdict, expectation)
+        if bool(indexes) != (expectation.action == PASS):
+            if reason and expectation.action == PASS:
+                yield NOT_CHECKED.at(
+                    expectation_path, expectation.rule, rule=expectation.rule, why=reason, remedy=remedy
+                )
             continue
-        unexpected = {i: finding for i, finding in enumerate(findings) if i not in set().union(*fitting)}
-        if near := _near(wanted, unexpected, expectation_path):
-            error, similar = near
+        other_findings = {k: finding for k, finding in enumerate(findings) if k not in met_indexes}
+        if near_miss := _near_miss(expectation, other_findings, expectation_path):
+            error, similar = near_miss
             yield error
-            expected |= similar
+            expected_indexes |= similar
             continue
-        reason = f"{reason}; {remedy}" if reason else _exception_note(verdict, wanted, test)
-        actual = _join_first(str(finding) for finding in findings if finding.rule == wanted.rule) or (
+        reason = f"{reason}; {remedy}" if reason else _exception_note(verdict, expectation, test)
+        actual = _join_first(str(finding) for finding in findings if finding.rule == expectation.rule) or (
             f"nothing by this rule: {reason}" if reason else "nothing by this rule"
         )
-        yield NOT_FOUND.at(expectation_path, wanted.rule, rule=wanted.rule, action=wanted.action.lower(), found=actual)
+        yield NOT_FOUND.at(
+            expectation_path, expectation.rule, rule=expectation.rule, action=expectation.action.lower(), found=actual
+        )
     for i, finding in enumerate(findings):
-        if i not in expected:
+        if i not in expected_indexes:
             words = {"rule": finding.rule, "action": finding.action, "text": finding.text}
             yield UNEXPECTED.at(path.at("expect"), finding.rule, **words)
 
 
-def _near(wanted: Expectation, findings: Mapping[int, Finding], path: Path) -> tuple[FieldError, set[int]] | None:
+def _near_miss(
+    expectation: Expectation, findings: Mapping[int, Finding], path: Path
+) -> tuple[FieldError, set[int]] | None:
     """The failure that findings meet all of an expectation except its message or path, and the keys of the findings."""
-    if wanted.action == PASS:
+    if expectation.action == PASS:
         return None
     for rule, member in ((OTHER_MESSAGE, "message"), (OTHER_PATH, "path")):
-        relaxed = msgspec.structs.replace(wanted, **{member: ""})
-        if similar := {i for i, finding in findings.items() if _fits(relaxed, finding)}:
+        relaxed = msgspec.structs.replace(expectation, **{member: ""})
+        if similar := {i for i, finding in findings.items() if _meets(relaxed, finding)}:
             actual = _join_first(findings[i].path if rule is OTHER_PATH else findings[i].text for i in sorted(similar))
-            words = {"rule": wanted.rule, "action": wanted.action, "found": actual}
-            return rule.at(path.at(member), getattr(wanted, member), **words), similar
+            words = {"rule": expectation.rule, "action": expectation.action, "found": actual}
+            return rule.at(path.at(member), getattr(expectation, member), **words), similar
     return None
 
 
-def _exception_note(verdict: Verdict, wanted: Expectation, test: SuiteTest) -> str:
+def _exception_note(verdict: Verdict, expectation: Expectation, test: SuiteTest) -> str:
     """A note about the exception that lets the JobSet break the rule, and how to test a later time; else empty."""
-    by_policy = {policy: name for (policy, rule), name in verdict.excused_rules.items() if rule == wanted.rule}
-    exception = by_policy.get(wanted.policy, "") if wanted.policy else next(iter(by_policy.values()), "")
+    by_policy = {policy: name for (policy, rule), name in verdict.excused_rules.items() if rule == expectation.rule}
+    exception = by_policy.get(expectation.policy, "") if expectation.policy else next(iter(by_policy.values()), "")
     if not exception:
         return ""
     time = "" if test.time else "; without `time` no exception has ended: write a time after its end"
     return f"exception {exception} excepts the JobSet from it{time}"
 
 
-def _why_unchecked(verdict: Verdict, wanted: Expectation) -> tuple[str, str]:
+def _why_unchecked(verdict: Verdict, expectation: Expectation) -> tuple[str, str]:
     """Why the rule was not checked, and the fix; empty texts if it was checked, or if this is not known."""
-    if verdict.asked is None:
+    if verdict.mismatches is None:
         return "", ""
-    if wanted.rule == VALIDATING:
+    if expectation.rule == VALIDATING:
         return "only an API server checks it", "write `serverOnly: true` into the test"
     with_rule = [
         (policy, mismatch)
-        for policy, mismatch in verdict.asked
-        if wanted.policy in {"", policy.metadata.name}
-        and wanted.rule in {rule.name for rule, _ in rules_in_force(policy)}
+        for policy, mismatch in verdict.mismatches
+        if expectation.policy in {"", policy.metadata.name}
+        and expectation.rule in {rule.name for rule, _ in rules_in_force(policy)}
     ]
     if not with_rule:
-        policy_text = f"policy {wanted.policy}" if wanted.policy else "policy"
+        policy_text = f"policy {expectation.policy}" if expectation.policy else "policy"
         return (
             f"the suite has no {policy_text} with this rule",
             "add it to the files in `policies`, or correct the name",
@@ -285,27 +294,27 @@ def _why_unchecked(verdict: Verdict, wanted: Expectation) -> tuple[str, str]:
 
 def _remedy(mismatch: Mismatch) -> str:
     """How to change a test so that the policy matches its JobSet."""
-    wanted = mismatch.requirement
+    requirement = mismatch.requirement
     if mismatch.selector == "objectSelector":
         return "change the labels of the JobSet"
-    if wanted.operator not in {"In", "Exists"}:
+    if requirement.operator not in {"In", "Exists"}:
         return "change the labels under `namespace` of the test"
-    value = wanted.values[0] if wanted.values else "VALUE"
-    if wanted.key == NAMESPACE_NAME:
+    value = requirement.values[0] if requirement.values else "VALUE"
+    if requirement.key == NAMESPACE_NAME:
         return f"write `name: {value}` under `namespace` of the test"
-    return f"write `labels: {{{wanted.key}: {json.dumps(value)}}}` under `namespace` of the test"
+    return f"write `labels: {{{requirement.key}: {json.dumps(value)}}}` under `namespace` of the test"
 
 
 def _join_first(texts: Iterable[str]) -> str:
     return "; ".join(islice(texts, MAX_QUOTED))
 
 
-def _fits(wanted: Expectation, finding: Finding) -> bool:
+def _meets(expectation: Expectation, finding: Finding) -> bool:
     """Whether a finding meets an expectation; for `Pass`, whether the finding must not occur."""
     return (
-        finding.rule == wanted.rule
-        and wanted.action in {PASS, finding.action}
-        and wanted.policy in {"", finding.policy}
-        and wanted.path in {"", finding.path}
-        and wanted.message in finding.text
+        finding.rule == expectation.rule
+        and expectation.action in {PASS, finding.action}
+        and expectation.policy in {"", finding.policy}
+        and expectation.path in {"", finding.path}
+        and expectation.message in finding.text
     )

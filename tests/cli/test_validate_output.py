@@ -137,7 +137,7 @@ def test_colours_only_at_a_terminal(write, monkeypatch):
 def test_findings_are_bounded_and_the_rest_is_counted(write):
     out = io.StringIO()
     text = "---\n".join(TYPO.replace("name: train", f"name: train-{i}") for i in range(4))
-    assert run(Options([write(text)], FeatureGates({}), most_findings=3), out, io.StringIO()) == 1
+    assert run(Options([write(text)], FeatureGates({}), max_findings=3), out, io.StringIO()) == 1
     assert out.getvalue().count(": error: ") == 3
     assert out.getvalue().splitlines()[-2:] == ["and 5 more", "1 file, 4 JobSets, 8 errors, 0 warnings"]
 

@@ -105,7 +105,7 @@ async def test_30_policies_and_300_jobsets_are_judged_as_by_the_webhook():
     for js, broken in policy_table.jobsets():
         result, said, what = await asked(policies, js)
         assert result.verdict is not None
-        recorded = {(each.policy, each.path) for each in what.verdict.found}
+        recorded = {(each.policy, each.path) for each in what.verdict.findings}
         assert (recorded <= set(broken), len(recorded) + what.unrecorded) == (True, len(broken))
         assert [*differences(result.verdict, said, what, PLACE, "a"), *refused_otherwise(what, PLACE, "a")] == []
 
@@ -147,7 +147,7 @@ async def test_what_refuses_it_apart_from_policies_is_a_difference():
     webhook = Webhook([read_policy(_with_audit(ONE))], {}, {})
     said = await webhook.answer(LARGE, old)
     what = interpret(said, [read_policy(ONE)], update=True)
-    assert [each.rule for each in what.verdict.found] == ["maxJobs"]
+    assert [each.rule for each in what.verdict.findings] == ["maxJobs"]
     (text,) = map(str, refused_otherwise(what, PLACE, "a"))
     assert "field is immutable" in text
     assert "policy limits" not in text
@@ -171,7 +171,7 @@ def test_policies_of_the_api_server_are_heard_with_each_action():
     ]
     for each, action in zip(said, ("Deny", "Warn", "Audit"), strict=True):
         what = interpret(each, [], update=False)
-        assert what.verdict.found == [Finding(action, "no-x", "ValidatingAdmissionPolicy", "", "no", "no")]
+        assert what.verdict.findings == [Finding(action, "no-x", "ValidatingAdmissionPolicy", "", "no", "no")]
         assert what.other_causes == []
 
 

@@ -76,7 +76,7 @@ class Server:
     jobsets: list[tuple[str, str]] = field(default_factory=list)
     policies: list[str] = field(default_factory=list)
     exceptions: list[tuple[str, str]] = field(default_factory=list)
-    admission: list[tuple[Resource, str]] = field(default_factory=list)
+    admission_policies: list[tuple[Resource, str]] = field(default_factory=list)
 
     async def prepare(self) -> None:
         """Wait until the API server calls the manager's webhooks."""
@@ -90,10 +90,10 @@ class Server:
 
     async def delete_policies(self) -> None:
         """Delete all stored policies, exceptions and admission policies."""
-        if self.admission:
-            for resource, name in self.admission:
+        if self.admission_policies:
+            for resource, name in self.admission_policies:
                 await self.client.delete(resource, name)
-            self.admission.clear()
+            self.admission_policies.clear()
             await self._await_admission()
         await self._delete_exceptions()
         for name in self.policies:
@@ -121,38 +121,38 @@ class Server:
         has_deleted = await self._delete_exceptions()
         await self._await_policies()
         if await self._store_exceptions(loaded, round_) or has_deleted:
-            await self._await_policies(exceptions=True)
-        if loaded.admission and not self.admission:
+            await self._await_policies(with_exceptions=True)
+        if loaded.admission and not self.admission_policies:
             for body in loaded.admission:
                 await self._create(
-                    _resource(body), _outside_probes(body), f"{body['kind']} {dig(body, 'metadata', 'name')}"
+                    _resource(body), _without_probe_namespace(body), f"{body['kind']} {dig(body, 'metadata', 'name')}"
                 )
-                self.admission.append((_resource(body), str(dig(body, "metadata", "name"))))
+                self.admission_policies.append((_resource(body), str(dig(body, "metadata", "name"))))
             await self._await_admission()
 
     async def send_tests(
-        self, loaded: LoadedSuite, numbers: Sequence[int], progress: Callable[[int], None]
+        self, loaded: LoadedSuite, indexes: Sequence[int], progress: Callable[[int], None]
     ) -> dict[int, Answer]:
         """The API server's answers to the tests with these indexes. `progress` is called with the number of answers."""
         start = self.audit_log.stat().st_size
         limit = asyncio.Semaphore(MAX_PARALLEL_TESTS)
 
-        async def send(number: int) -> SentTest:
+        async def send(index: int) -> SentTest:
             async with limit:
-                sent = await self._send_test(loaded, number)
+                sent = await self._send_test(loaded, index)
             self.answered_count += 1
             progress(self.answered_count)
             return sent
 
-        answers = await asyncio.gather(*map(send, numbers))
+        answers = await asyncio.gather(*map(send, indexes))
         annotations = await self._annotations(start, frozenset(sent.token for sent in answers))
         return {
-            number: answer_of_response(sent.code, sent.body, sent.warnings, annotations[sent.token])
-            for number, sent in zip(numbers, answers, strict=True)
+            index: answer_of_response(sent.code, sent.body, sent.warnings, annotations[sent.token])
+            for index, sent in zip(indexes, answers, strict=True)
         }
 
-    async def _send_test(self, loaded: LoadedSuite, number: int) -> SentTest:
-        test = loaded.suite.tests[number]
+    async def _send_test(self, loaded: LoadedSuite, index: int) -> SentTest:
+        test = loaded.suite.tests[index]
         namespace = namespace_name(test)
         body = _place_jobset(loaded.jobsets[test.jobset], namespace, test.jobset)
         for _ in range(MAX_TRIES):
@@ -206,8 +206,8 @@ class Server:
     async def _send_probe(self) -> SentTest:
         return await self._dry_run("POST", JOBSETS.path(probes.NAME), probes.jobset(JOBSETS.api_version))
 
-    async def _await_policies(self, *, exceptions: bool = False) -> None:
-        """Wait until the webhooks know the stored policies and namespaces, and also the exceptions if `exceptions`."""
+    async def _await_policies(self, *, with_exceptions: bool = False) -> None:
+        """Wait until the webhooks know the stored policies and namespaces; `with_exceptions`: also the exceptions."""
         self.probe_count += 1
         number, name = self.probe_count, probes.name(self.probe_count)
         await self._create(JOBSET_POLICIES, probes.policy(number), name)
@@ -224,7 +224,7 @@ class Server:
             return await refusals() == 1
 
         await _wait_until(is_known, "the policies")
-        if exceptions:
+        if with_exceptions:
             body = probes.exception(number, rfc3339(now() + probes.EXCEPTION_LIFETIME))
             await self._create(POLICY_EXCEPTIONS, body, name, probes.NAME)
             await _wait_until(is_excepted, "the exceptions")
@@ -305,7 +305,7 @@ def _with_audit(manifest: JSON) -> JSON:
     return {**manifest, "spec": {**spec, "validationActions": list(dict.fromkeys([*actions, "Audit"]))}}
 
 
-def _outside_probes(body: JSON) -> JSON:
+def _without_probe_namespace(body: JSON) -> JSON:
     """The body of an object. A binding is changed so that it excludes the namespace of the probes."""
     if not body["kind"].endswith("Binding"):
         return body

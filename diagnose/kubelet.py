@@ -114,7 +114,8 @@ _REMEDIES: dict[str, str] = {
 class Reason(NamedTuple):
     """Why a pod is not ready.
 
-    `kind` is equal for pods with the same problem. `may_become_ready`: without a correction.
+    - `kind`: equal for pods with the same problem.
+    - `may_become_ready`: the pod may become ready although nobody corrects it.
     """
 
     kind: tuple[str, ...]

@@ -39,7 +39,7 @@ def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | Non
     return (
         case.shortage
         or _too_many_pods(case, pod, nodes)
-        or (with_holders(case, pod, finding) if is_insufficient else None)
+        or (with_largest_users(case, pod, finding) if is_insufficient else None)
     )
 
 
@@ -86,18 +86,18 @@ def _feature_fix(js: JobSet, field: str) -> str:
 _MAX_HOLDERS = 3
 
 
-def with_holders(case: Case, pod: SeenPod, finding: Finding) -> Finding:
+def with_largest_users(case: Case, pod: SeenPod, finding: Finding) -> Finding:
     """The finding that nodes are in use, with the JobSets that use most of the resource that the pod lacks."""
     nodes, resource = case.facts.node_offers, lacking_resource(pod)
     if nodes is None or not resource:
         return finding
     key = shape_of(pod.spec), resource
     if key not in case.usage_findings:
-        case.usage_findings[key] = _with_holders(case, nodes, pod, resource, finding)
+        case.usage_findings[key] = _add_largest_users(case, nodes, pod, resource, finding)
     return case.usage_findings[key]
 
 
-def _with_holders(case: Case, nodes: Nodes, pod: SeenPod, resource: str, finding: Finding) -> Finding:
+def _add_largest_users(case: Case, nodes: Nodes, pod: SeenPod, resource: str, finding: Finding) -> Finding:
     node_names, own_meta = nodes.fitting_nodes(pod.spec), case.facts.jobset.metadata
     amounts = defaultdict[str, Amount](int)
     for placed in case.facts.placed_pods or ():
@@ -117,4 +117,6 @@ def lacking_resource(pod: SeenPod) -> str:
     """The requested resource that most nodes have too little of, by the scheduler's message; empty without one."""
     condition, needs = pod.scheduling_failure, pod.spec.requests()
     shortages = insufficient(condition.message) if condition is not None else []
-    return max(((nodes, "/" in name, name) for nodes, name in shortages if name in needs), default=(0, False, ""))[2]
+    # Of two resources that as many nodes lack, a device counts, whose name has a prefix.
+    ranked = ((node_count, "/" in name, name) for node_count, name in shortages if name in needs)
+    return max(ranked, default=(0, False, ""))[2]

@@ -184,7 +184,7 @@ class Nodes:
         return sum(node.offers.get(resource, 0) for node in self._nodes if node.name in names)
 
     def blocking_taints(self, spec: SeenSpec) -> dict[str, Taint]:
-        """For each node that has room for a pod of this spec while idle, but has taints: the first taint, by node."""
+        """By node, the taint that keeps out a pod of this spec, of the nodes that have room for the pod while idle."""
         needs = spec.requests()
         return {
             node.name: taint

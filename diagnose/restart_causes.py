@@ -127,15 +127,15 @@ def old_pods(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
 
 
 def _restart_answer(
-    case: Case, unexplained: frozenset[str], finding: Finding, job_names: Iterable[str], wait_of_each: str
+    case: Case, unexplained: frozenset[str], finding: Finding, job_names: Iterable[str], wait_predicate: str
 ) -> Answer:
     """The answer with a finding about a restart, and why the restart is delayed.
 
     - `job_names`: the Jobs that cannot be created yet. With BlockingRecreate, all missing Jobs wait instead.
-    - `wait_of_each`: the predicate that says what each of these Jobs waits for.
+    - `wait_predicate`: the predicate that says what each of these Jobs waits for.
     """
     policy, last = case.facts.jobset.spec.failure_policy, case.facts.jobset.status.last_restart
-    wait = f"each {wait_of_each}"
+    wait = f"each {wait_predicate}"
     if policy is not None and policy.restart_strategy == "BlockingRecreate":
         job_names = [position.name for position in case.survey.missing_jobs]
         wait = "none is created before all of those are gone (BlockingRecreate)"

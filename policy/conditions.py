@@ -66,14 +66,14 @@ def policy_status(
     return msgspec.structs.replace(status, conditions=conditions, observed_generation=policy.metadata.generation)
 
 
-def exception_status(exception: JobSetPolicyException, stands: Standing, at: str) -> JobSetPolicyExceptionStatus:
-    """The present status of an exception. `stands`: whether the exception counts now."""
+def exception_status(exception: JobSetPolicyException, standing: Standing, at: str) -> JobSetPolicyExceptionStatus:
+    """The present status of an exception. `standing`: whether the exception counts now."""
     status = exception.status
-    until = None if stands.end_time is None else format_time(stands.end_time)
-    message = stands.why_not or f"it counts until {until}"
-    if stands.missing_rules and not stands.why_not:
-        message += f"; the policy has no rule {' or '.join(stands.missing_rules)}"
-    conditions = _put(status.conditions, IN_FORCE, not stands.why_not, stands.reason, message, at)
+    until = None if standing.end_time is None else format_time(standing.end_time)
+    message = standing.why_not or f"it counts until {until}"
+    if standing.missing_rules and not standing.why_not:
+        message += f"; the policy has no rule {' or '.join(standing.missing_rules)}"
+    conditions = _put(status.conditions, IN_FORCE, not standing.why_not, standing.reason, message, at)
     if status.first_used is not None:
         message = f"it was first used at {status.first_used}"
         if status.reviews_from != API_SERVER:

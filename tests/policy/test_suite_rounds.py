@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from authoring.suite_server import SentTest, _outside_probes, _place_jobset, _resource, _with_audit
+from authoring.suite_server import SentTest, _place_jobset, _resource, _with_audit, _without_probe_namespace
 from policy.exception_types import read_exception
 from policy.suites import probes
 from policy.suites.rounds import LEAST_LEFT, rounds, standing_exceptions
@@ -93,11 +93,11 @@ def test_jobsets_are_sent_under_the_name_and_in_the_namespace_of_the_test():
 def test_bindings_leave_the_namespace_of_the_looks_alone():
     chosen = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "Exists"}]}
     body = {"kind": "ValidatingAdmissionPolicyBinding", "spec": {"matchResources": {"namespaceSelector": chosen}}}
-    found = _outside_probes(body)["spec"]["matchResources"]["namespaceSelector"]
+    found = _without_probe_namespace(body)["spec"]["matchResources"]["namespaceSelector"]
     assert found["matchLabels"] == {"a": "b"}
     assert found["matchExpressions"][1]["values"] == [probes.NAME]
     policy = {"kind": "ValidatingAdmissionPolicy", "spec": {}}
-    assert _outside_probes(policy) is policy
+    assert _without_probe_namespace(policy) is policy
 
 
 def test_admission_policies_are_found_where_they_are_served():

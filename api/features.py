@@ -40,7 +40,7 @@ GATES: Mapping[str, Gate] = {
     "RestartJob": Gate("Alpha", default=False),
     "TLSOptions": Gate("GA", default=True, locked=True),
 }
-_NEEDS = {"JobSetGangOfGangs": "JobSetWorkloadAwareSchedulingAPI"}
+_REQUIRED_GATES = {"JobSetGangOfGangs": "JobSetWorkloadAwareSchedulingAPI"}
 """Gates that have no effect without another gate."""
 STAGES = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 """Names that stand for all gates of a stage."""
@@ -56,8 +56,8 @@ def gate_faults(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in settings.items():
         gate = GATES.get(name)
         if name not in names:
-            meant = nearest(name, names)
-            hint = f'did you mean "{meant}"?' if meant else f"known are {', '.join(names)}"
+            nearest_name = nearest(name, names)
+            hint = f'did you mean "{nearest_name}"?' if nearest_name else f"known are {', '.join(names)}"
             yield name, f"unknown feature gate {name!r}: {hint}"
         if not isinstance(value, bool):
             yield name, "must be true or false"
@@ -76,7 +76,7 @@ class FeatureGates(dict[str, bool]):
         stages = {STAGES[name]: value for name, value in settings.items() if name in STAGES}
         super().__init__({name: stages.get(gate.stage, gate.default) for name, gate in GATES.items()})
         self.update({name: value for name, value in settings.items() if name in GATES})
-        for name, needed in _NEEDS.items():
+        for name, needed in _REQUIRED_GATES.items():
             if self[name] and not self[needed]:
                 raise FeatureGateError(f"feature gate {name} needs {needed}: turn that on, too")
 

@@ -36,8 +36,8 @@ ROOT = "jobset"
 MAX_JOBS = 10_000
 """A set with more Jobs gets no groups, since each plan reads every group."""
 _NAME_LIMIT = 63
-_HASH = 10
-_PREFIX = _NAME_LIMIT - _HASH - 1
+_HASH_LENGTH = 10
+_PREFIX_LENGTH = _NAME_LIMIT - _HASH_LENGTH - 1
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -162,15 +162,15 @@ class _Compiler:
 
     def forest(self) -> Forest:
         entries = self._spec.replicated_jobs
-        roots = self._with_entries() if entries else self._whole_set()
+        roots = self._trees_of_entries() if entries else self._trees_of_whole_set()
         names = (rjob.pod_spec.get("priorityClassName") for rjob in self._js.spec.replicated_jobs)
         return Forest(
             workload=self._object_name("", WORKLOAD),
-            roots=tuple(_inherit(root, "") for root in roots),
+            roots=tuple(_inherit_mode(root, "") for root in roots),
             priority_class=next(filter(None, names), ""),
         )
 
-    def _whole_set(self) -> tuple[Group, ...]:
+    def _trees_of_whole_set(self) -> tuple[Group, ...]:
         """The trees of a spec without entries: one PodGroup, or one for each ReplicatedJob if they start in order."""
         spec, rjobs = self._spec, self._js.spec.replicated_jobs
         if not is_sequenced(self._js.spec) or spec.scheduling_policy is not None:
@@ -184,7 +184,7 @@ class _Compiler:
             return groups
         return _as_tuple(self._composite(ROOT, groups, None, spec.scheduling_constraints, spec.disruption_mode))
 
-    def _with_entries(self) -> tuple[Group, ...]:
+    def _trees_of_entries(self) -> tuple[Group, ...]:
         """The trees of a spec with entries."""
         spec = self._spec
         if spec.scheduling_policy or spec.scheduling_constraints or spec.disruption_mode:
@@ -193,7 +193,7 @@ class _Compiler:
         if len({root.composite for root in roots}) < 2:
             return tuple(roots)
         # All roots of a Workload must be of one kind, so a PodGroup beside composites gets a composite of its own.
-        return tuple(root if root.composite else self._wrapper(root) for root in roots)
+        return tuple(root if root.composite else self._wrap_in_composite(root) for root in roots)
 
     def _groups_below_root(self) -> tuple[Group, ...]:
         """The tree of a spec with entries, if the whole set has fields of its own."""
@@ -256,7 +256,7 @@ class _Compiler:
             pods = 0 if rjob is None else pods_at_once(rjob)
             if rjob is None or not pods:
                 continue
-            template, prefix = _label(f"job-{target}"), job_name_prefix(self._js.metadata.name, target)
+            template, prefix = _dns_label(f"job-{target}"), job_name_prefix(self._js.metadata.name, target)
             group = Group(
                 template=template,
                 name="",
@@ -311,9 +311,9 @@ class _Compiler:
         )
         return _with_constraints(group, constraints, mode)
 
-    def _wrapper(self, group: Group) -> Group:
+    def _wrap_in_composite(self, group: Group) -> Group:
         """A composite around one PodGroup that changes nothing."""
-        template = _label(f"root-{group.template}")
+        template = _dns_label(f"root-{group.template}")
         return Group(
             template=template,
             name=self._object_name(template, f"{COMPOSITE}/{group.name}"),
@@ -323,22 +323,22 @@ class _Compiler:
         )
 
     def _entry_template(self, targets: tuple[str, ...]) -> str:
-        return f"rj-{targets[0]}" if len(targets) == 1 else _label(f"rj-{'-'.join(targets)}", hashed=True)
+        return f"rj-{targets[0]}" if len(targets) == 1 else _dns_label(f"rj-{'-'.join(targets)}", hashed=True)
 
     def _object_name(self, role: str, kind: str) -> str:
         """The name of the object of a group. It is unique among groups, kinds, and earlier JobSets of the same name."""
         name = self._js.metadata.name
         prefix = f"{name}-{role}" if role else name
-        return f"{prefix[:_PREFIX].rstrip('-.')}-{_digest(f'{kind}/{self._identity}/{role}')}"
+        return f"{prefix[:_PREFIX_LENGTH].rstrip('-.')}-{_digest(f'{kind}/{self._identity}/{role}')}"
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:_HASH]
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:_HASH_LENGTH]
 
 
-def _label(text: str, *, hashed: bool = False) -> str:
+def _dns_label(text: str, *, hashed: bool = False) -> str:
     """A text as a DNS label, which ends with a hash if the text is too long, or if `hashed`."""
-    return f"{text[:_PREFIX].rstrip('-')}-{_digest(text)}" if hashed or len(text) > _NAME_LIMIT else text
+    return f"{text[:_PREFIX_LENGTH].rstrip('-')}-{_digest(text)}" if hashed or len(text) > _NAME_LIMIT else text
 
 
 GANG = GroupsPolicy()
@@ -363,7 +363,7 @@ def _with_constraints(group: Group, constraints: SchedulingConstraints | None, m
     return replace(group, topology=topology, mode=mode_name)
 
 
-def _inherit(group: Group, mode: str) -> Group:
+def _inherit_mode(group: Group, mode: str) -> Group:
     """Copy the disruption mode `all` to groups below that have no mode, so that each object states its mode.
 
     `mode`: the mode that the group inherits.
@@ -372,7 +372,7 @@ def _inherit(group: Group, mode: str) -> Group:
     child_mode = "all" if own_mode == "all" else ""
     if own_mode == group.mode and not group.children:
         return group
-    return replace(group, mode=own_mode, children=tuple(_inherit(child, child_mode) for child in group.children))
+    return replace(group, mode=own_mode, children=tuple(_inherit_mode(child, child_mode) for child in group.children))
 
 
 def _as_tuple(group: Group | None) -> tuple[Group, ...]:

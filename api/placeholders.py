@@ -21,7 +21,7 @@ from kube.model.meta import JSON, MAX_INT32
 MAX_PLACEHOLDERS: Final = 50
 """At most this many placeholders exist for one ReplicatedJob at a time."""
 
-_NOTHING: Final = ("sh", "-c", ":")
+_NO_OP_COMMAND: Final = ("sh", "-c", ":")
 _JOB_FIELDS: Final = ("parallelism", "completions", "completionMode")
 _PROGRAM_FIELDS: Final = frozenset(
     {"args", "command", "lifecycle", "livenessProbe", "readinessProbe", "restartPolicy", "restartPolicyRules"}
@@ -48,10 +48,10 @@ def placeholders_of(js: JobSet, jobs: Iterable[Job]) -> tuple[Job, ...]:
         for name, indexes in places(js).items()
         for index in indexes
     }
-    return tuple(job for job in jobs if _is_at(job, attempt, names.get(job.metadata.name)))
+    return tuple(job for job in jobs if _is_placeholder_at(job, attempt, names.get(job.metadata.name)))
 
 
-def _is_at(job: Job, attempt: str, job_position: tuple[str, str] | None) -> bool:
+def _is_placeholder_at(job: Job, attempt: str, job_position: tuple[str, str] | None) -> bool:
     """Whether the Job has the labels of a placeholder of this attempt, at this ReplicatedJob and index."""
     labels = job.metadata.labels
     position = labels.get(keys.REPLICATED_JOB_NAME), labels.get(keys.JOB_INDEX)
@@ -76,12 +76,16 @@ def as_placeholder(job: JSON) -> JSON:
         "spec": {
             **{key: spec[key] for key in _JOB_FIELDS if spec.get(key) is not None},
             "backoffLimit": MAX_INT32,
-            "template": {**pods, "metadata": {**pods["metadata"], "labels": labels}, "spec": _holding(pods["spec"])},
+            "template": {
+                **pods,
+                "metadata": {**pods["metadata"], "labels": labels},
+                "spec": _waiting_pod_spec(pods["spec"]),
+            },
         },
     }
 
 
-def _holding(pod: JSON) -> JSON:
+def _waiting_pod_spec(pod: JSON) -> JSON:
     """The pod spec with all images and all fields that kube-scheduler reads, and with commands that only wait."""
     init_containers: list[JSON] = []
     agent: JSON | None = None
@@ -92,8 +96,8 @@ def _holding(pod: JSON) -> JSON:
         elif container.get("name") == AGENT:
             init_containers.append(container)  # its own command stays, since its image may have no shell
         else:
-            holding = _with_command(container, HOLD_COMMAND if is_sidecar else _NOTHING)
-            init_containers.append({**holding, "restartPolicy": "Always"} if is_sidecar else holding)
+            held_container = _with_command(container, HOLD_COMMAND if is_sidecar else _NO_OP_COMMAND)
+            init_containers.append({**held_container, "restartPolicy": "Always"} if is_sidecar else held_container)
     held_pod = {
         **{key: value for key, value in pod.items() if key not in {"activeDeadlineSeconds", "initContainers"}},
         **({"initContainers": init_containers} if init_containers else {}),

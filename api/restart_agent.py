@@ -107,13 +107,14 @@ def with_held_sidecar(pod: JSON, sidecar: JSON) -> JSON:
     The agent's image may have no shell, so the new container has the image and command of the first container. A volume
     that nothing mounts makes the kubelet pull the agent's image. Kubelets that support this mode know such volumes.
     """
-    first: JSON = next(iter(pod.get("containers") or []), {})
+    container: JSON = next(iter(pod.get("containers") or []), {})
     fields: JSON = {key: sidecar[key] for key in ("name", "resources", "securityContext") if key in sidecar}
-    waiting: JSON = {**fields, "image": first.get("image"), "command": first.get("command"), "restartPolicy": "Always"}
+    image, command = container.get("image"), container.get("command")
+    held_sidecar: JSON = {**fields, "image": image, "command": command, "restartPolicy": "Always"}
     volumes: list[JSON] = pod.get("volumes") or []
     if all(volume.get("name") != NAME for volume in volumes):  # the user may have added an agent with this volume
         volumes = [*volumes, {"name": NAME, "image": {"reference": sidecar.get("image")}}]
-    return {**pod, "initContainers": [*(pod.get("initContainers") or []), waiting], "volumes": volumes}
+    return {**pod, "initContainers": [*(pod.get("initContainers") or []), held_sidecar], "volumes": volumes}
 
 
 def _has_agent_name(pod: JSON) -> bool:
@@ -131,7 +132,7 @@ def _with_sidecar(agent: RestartAgent, pod: JSON) -> JSON:
         "name": NAME,
         "image": agent.image,
         "restartPolicy": "Always",
-        "restartPolicyRules": [_restart_all("In", EXIT_CODE)],
+        "restartPolicyRules": [_restart_all_rule("In", EXIT_CODE)],
         "env": [*_IDENTITY_VARIABLES, {"name": "STARTUP_PROBE_PORT", "value": str(port)}],
         # The agent waits for the last pod of the set, which may be scheduled hours later.
         "startupProbe": {
@@ -153,10 +154,10 @@ def _with_restart_rule(container: JSON) -> JSON:
     """The container with a rule that restarts all containers of the pod if it fails, unless it has rules already."""
     if container.get("restartPolicyRules"):
         return {**_LOGS, **container}
-    return {"restartPolicy": "Never", **_LOGS, **container, "restartPolicyRules": [_restart_all("NotIn", 0)]}
+    return {"restartPolicy": "Never", **_LOGS, **container, "restartPolicyRules": [_restart_all_rule("NotIn", 0)]}
 
 
-def _restart_all(operator: str, code: int) -> JSON:
+def _restart_all_rule(operator: str, code: int) -> JSON:
     return {"action": "RestartAllContainers", "exitCodes": {"operator": operator, "values": [code]}}
 
 
@@ -172,7 +173,7 @@ def _with_agent_in_main_container(agent: RestartAgent, pod: JSON) -> JSON:
     }
     if agent.image_volume:
         return result
-    install: JSON = {
+    install_container: JSON = {
         "name": NAME,
         "image": agent.image,
         "command": ["cp", "/agent.pyz", f"{FOLDER}/"],
@@ -180,7 +181,7 @@ def _with_agent_in_main_container(agent: RestartAgent, pod: JSON) -> JSON:
         "resources": RESOURCES,
         "securityContext": _SECURITY,
     }
-    return {**result, "initContainers": [*(pod.get("initContainers") or []), install]}
+    return {**result, "initContainers": [*(pod.get("initContainers") or []), install_container]}
 
 
 def _run_by_agent(container: JSON, mount: dict[str, Any]) -> JSON:

@@ -21,9 +21,9 @@ from kube.resources import PODS
 log = logging.getLogger(__name__)
 
 CHECK_PERIOD: Final = 2.0
-LIST_EVERY: Final = 10.0
+LIST_PERIOD: Final = 10.0
 """Seconds from one list of the replicas to the next, after a running check."""
-SILENT_AFTER: Final = 3
+MAX_MISSED_ANSWERS: Final = 3
 """After this many connections in a row without an answer, a replica is marked as not ready."""
 MAX_PEERS: Final = 20
 """The most replicas that are checked."""
@@ -81,7 +81,7 @@ async def watch_peers(client: Client, namespace: str, selector: str, probe: Prob
         peers = await _list_peers(client, namespace, selector)
         names = {pod.metadata.name for pod in peers}
         missed_answers = {name: times for name, times in missed_answers.items() if name in names}
-        until = clock_now() + LIST_EVERY  # a check takes longer if a replica does not answer
+        until = clock_now() + LIST_PERIOD  # a check takes longer if a replica does not answer
         while clock_now() < until:
             await asyncio.sleep(CHECK_PERIOD)
             answers = await asyncio.gather(*(probe(pod.status.pod_ip) for pod in peers))
@@ -89,7 +89,7 @@ async def watch_peers(client: Client, namespace: str, selector: str, probe: Prob
                 name = pod.metadata.name
                 if has_answered or name in missed_answers:
                     missed_answers[name] = 0 if has_answered else missed_answers[name] + 1
-            if silent_peers := [name for name, times in missed_answers.items() if times >= SILENT_AFTER]:
+            if silent_peers := [name for name, times in missed_answers.items() if times >= MAX_MISSED_ANSWERS]:
                 for name in silent_peers:
                     del missed_answers[name]
                     await _mark_not_ready(client, namespace, name)
@@ -106,7 +106,7 @@ async def _list_peers(client: Client, namespace: str, selector: str) -> list[_Po
 
 
 async def _mark_not_ready(client: Client, namespace: str, name: str) -> None:
-    message = f"its machine has not answered replica {socket.gethostname()} {SILENT_AFTER} times"
+    message = f"its machine has not answered replica {socket.gethostname()} {MAX_MISSED_ANSWERS} times"
     condition = {"type": "Ready", "status": "False", "reason": "NoAnswer", "message": message}
     body = {"status": {"conditions": [condition | {"lastTransitionTime": clock.rfc3339(clock.now())}]}}
     try:

@@ -140,11 +140,11 @@ class Store(Generic[T]):
         self._indexes: Indexes[T] = Indexes(indexes or {}, cluster_indexes or {})
         self._objects: dict[Key, T] = {}
         self._pins: dict[Key, _Pin[T]] = {}
-        self._due: list[tuple[int, Key]] = []
-        self._gone: dict[str, float] = {}
+        self._pin_versions: list[tuple[int, Key]] = []
+        self._deleted_uids: dict[str, float] = {}
         """UIDs of objects that were deleted while another object had their name, and when they expire. They are hidden;
         no pin can hide them, since a pin belongs to a name."""
-        self._next: _Generation[T] | None = None
+        self._new_generation: _Generation[T] | None = None
         self._clock = clock
         self.unreadable: dict[Key, str] = {}
         """Why an existing object is not in the store. A reconcile that misses an object should check this."""
@@ -180,7 +180,7 @@ class Store(Generic[T]):
 
     def overlay(self, obj: T) -> None:
         """Show an object as the API server returned it, until the watch has caught up."""
-        self._gone.pop(obj.metadata.uid, None)
+        self._deleted_uids.pop(obj.metadata.uid, None)
         key, version = key_of(obj), version_of(obj)
         pin, current = self._pins.get(key), self._objects.get(key)
         if pin is not None and pin.written is None and pin.uid == obj.metadata.uid:
@@ -201,7 +201,7 @@ class Store(Generic[T]):
         key = namespace, name
         current = self._objects.get(key)
         if current is not None and current.metadata.uid != uid:
-            self._gone[uid] = self._clock() + OVERLAY_TTL
+            self._deleted_uids[uid] = self._clock() + OVERLAY_TTL
             return
         pin = self._pins.get(key)
         last_version = max(pin.version if pin else 0, version_of(current) if current else 0)
@@ -214,39 +214,39 @@ class Store(Generic[T]):
         self._pins.pop(key, None)
         self._pins[key] = pin
         if pin.written is not None:
-            heapq.heappush(self._due, (pin.version, key))
+            heapq.heappush(self._pin_versions, (pin.version, key))
 
     # The state of the watch: used by the informer only
 
     def begin(self) -> None:
         """Start a list. Readers keep the old generation until `commit`; an unfinished list is dropped."""
-        self._next = _Generation()
+        self._new_generation = _Generation()
 
     def apply(self, obj: T | Unreadable | DroppedObject) -> Changes[T]:
         key = key_of(obj)
-        if self._next is not None:
-            self._fill(self._next, key, obj)
+        if self._new_generation is not None:
+            self._fill(self._new_generation, key, obj)
             return []
         if isinstance(obj, Unreadable):
             self.unreadable[key] = obj.reason
             watched = None
         else:
             self.unreadable.pop(key, None)
-            watched = None if isinstance(obj, DroppedObject) or self._is_gone(obj) else obj
+            watched = None if isinstance(obj, DroppedObject) or self._is_deleted(obj) else obj
         return self._apply_event(key, watched, obj) + self.advance(version_of(obj))
 
     def remove(self, obj: T | Unreadable | DroppedObject) -> Changes[T]:
         key = key_of(obj)
-        if self._next is not None:
-            self._next.objects.pop(key, None)
-            self._next.unreadable.pop(key, None)
+        if self._new_generation is not None:
+            self._new_generation.objects.pop(key, None)
+            self._new_generation.unreadable.pop(key, None)
             return []
         self.unreadable.pop(key, None)
-        self._gone.pop(obj.metadata.uid, None)
+        self._deleted_uids.pop(obj.metadata.uid, None)
         return self._apply_event(key, None, obj) + self.advance(version_of(obj))
 
-    def _is_gone(self, obj: T) -> bool:
-        expires = self._gone.get(obj.metadata.uid)
+    def _is_deleted(self, obj: T) -> bool:
+        expires = self._deleted_uids.get(obj.metadata.uid)
         return expires is not None and expires > self._clock()
 
     def _fill(self, generation: _Generation[T], key: Key, obj: T | Unreadable | DroppedObject) -> None:
@@ -254,7 +254,7 @@ class Store(Generic[T]):
         generation.unreadable.pop(key, None)
         if isinstance(obj, Unreadable):
             generation.unreadable[key] = obj.reason
-        elif not isinstance(obj, DroppedObject) and not self._is_gone(obj):
+        elif not isinstance(obj, DroppedObject) and not self._is_deleted(obj):
             generation.objects[key] = obj
 
     def _apply_event(self, key: Key, watched: T | None, event: T | Unreadable | DroppedObject) -> Changes[T]:
@@ -286,16 +286,16 @@ class Store(Generic[T]):
         """Note that the watch has reached `version`, and end all overlays up to that version and all expired ones."""
         self.watched_version = max(self.watched_version, version)
         changes: Changes[T] = []
-        while self._due and self._due[0][0] <= self.watched_version:
-            due_version, key = heapq.heappop(self._due)
+        while self._pin_versions and self._pin_versions[0][0] <= self.watched_version:
+            due_version, key = heapq.heappop(self._pin_versions)
             pin = self._pins.get(key)
             if pin is not None and pin.written is not None and pin.version <= due_version:
                 changes += self._unpin(key)
         now = self._clock()
         while self._pins and next(iter(self._pins.values())).expires <= now:
             changes += self._unpin(next(iter(self._pins)))
-        while self._gone and next(iter(self._gone.values())) <= now:
-            del self._gone[next(iter(self._gone))]
+        while self._deleted_uids and next(iter(self._deleted_uids.values())) <= now:
+            del self._deleted_uids[next(iter(self._deleted_uids))]
         return changes
 
     def _unpin(self, key: Key) -> Changes[T]:
@@ -304,14 +304,14 @@ class Store(Generic[T]):
 
     def commit(self, version: int) -> Changes[T]:
         """The list is complete at `version`: swap generations and return the differences."""
-        if self._next is None:
+        if self._new_generation is None:
             raise RuntimeError("commit without begin")
-        generation, self._next = self._next, None
-        self._gone = {uid: expires for uid, expires in self._gone.items() if expires > self._clock()}
+        generation, self._new_generation = self._new_generation, None
+        self._deleted_uids = {uid: expires for uid, expires in self._deleted_uids.items() if expires > self._clock()}
         old_objects, self._objects = self._objects, {}
         self.unreadable = generation.unreadable
         self._indexes.clear()
-        pins, self._pins, self._due = self._pins, {}, []
+        pins, self._pins, self._pin_versions = self._pins, {}, []
         self.watched_version = version
         for key, obj in generation.objects.items():
             self._set(key, obj)
@@ -325,7 +325,7 @@ class Store(Generic[T]):
                 pin.watched = watched
                 self._pins[key] = pin
                 if pin.written is not None:
-                    heapq.heappush(self._due, (pin.version, key))
+                    heapq.heappush(self._pin_versions, (pin.version, key))
                 self._set(key, pin.written)
         return _differences(old_objects, self._objects)
 

@@ -79,8 +79,8 @@ class BoundedStore(Store[T]):
         return super().apply(DroppedObject(obj.metadata))
 
     def _has_room_for(self, key: Key) -> bool:
-        objects = self._objects if self._next is None else self._next.objects
-        unreadable = self.unreadable if self._next is None else self._next.unreadable
+        objects = self._objects if self._new_generation is None else self._new_generation.objects
+        unreadable = self.unreadable if self._new_generation is None else self._new_generation.unreadable
         return key in objects or len(objects) + len(unreadable) < self.max_objects
 
 

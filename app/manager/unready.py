@@ -24,9 +24,9 @@ from kube.resources import LEASES
 
 CHECK_PERIOD: Final = 10.0
 """Seconds between two checks of readiness. Most managers are ready before the first check."""
-NOTE_EVERY: Final = 30.0
+REWRITE_SECONDS: Final = 30.0
 """Seconds after which the same reasons are written again, with a new time."""
-HELD_FOR: Final = 2
+HELD_LEASE_DURATIONS: Final = 2
 """Lease durations after a renewal in which the lease counts as held. A lease that another manager holds stays as is."""
 MAX_CHARACTERS: Final = 500
 """Largest number of characters of the reasons."""
@@ -66,12 +66,12 @@ class _Note:
         self._expires_at = 0.0
 
     async def write(self, reason: str) -> None:
-        """Write the reasons, if they are new or were written `NOTE_EVERY` seconds ago."""
+        """Write the reasons, if they are new or were written `REWRITE_SECONDS` seconds ago."""
         now, moment = asyncio.get_running_loop().time(), clock.now()
         if (reason == self._written_reason and now < self._expires_at) or await self._another_leads(moment):
             return
         await self._annotate(f"{clock.rfc3339(moment)} {socket.gethostname()}: {reason}")
-        self._written_reason, self._expires_at = reason, now + NOTE_EVERY
+        self._written_reason, self._expires_at = reason, now + REWRITE_SECONDS
 
     async def remove(self) -> None:
         """Remove the annotation, if this manager has written it."""
@@ -88,7 +88,7 @@ class _Note:
         holder, renew_time = stored_lease.spec.holder_identity or "", stored_lease.spec.renew_time
         if not holder or not renew_time or holder.partition("_")[0] == socket.gethostname():
             return False
-        return seconds_between(renew_time, clock.rfc3339(now)) < HELD_FOR * self._lease.lease_duration
+        return seconds_between(renew_time, clock.rfc3339(now)) < HELD_LEASE_DURATIONS * self._lease.lease_duration
 
     async def _annotate(self, text: str | None) -> None:
         name, namespace = self._lease.name, self._lease.namespace

@@ -16,15 +16,15 @@ HOST: Final = "[.:A-Z]"
 LONGEST_REFERENCE = 600
 """Characters of the longest reference that is parsed. A valid name, tag and digest together are shorter."""
 _MAX_NAME = 255
-_HEX = {"sha256": 64, "sha384": 96, "sha512": 128}
-_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
-_HOST = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?")
-_PATH = re.compile(rf"{_PART}(?:/{_PART})*")
+_DIGEST_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
+_PATH_SEGMENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_HOST_LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+_HOST = re.compile(rf"(?:{_HOST_LABEL}(?:\.{_HOST_LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?")
+_PATH = re.compile(rf"{_PATH_SEGMENT}(?:/{_PATH_SEGMENT})*")
 _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 _IS_HOST = re.compile(HOST)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_ID = re.compile(r"[0-9a-f]{64}")
+_IMAGE_ID = re.compile(r"[0-9a-f]{64}")
 
 
 def fault(image: str) -> str:
@@ -86,13 +86,13 @@ def _tag_fault(tag: str) -> str:
 
 
 def _name_fault(name: str) -> str:
-    if _ID.fullmatch(name):
+    if _IMAGE_ID.fullmatch(name):
         return "it is an image's id, which no registry serves"
     host, path = host_and_path(name)
-    upper = host != host.lower()
+    has_upper_case = host != host.lower()
     if host and not _HOST.fullmatch(host):
         return f'"{host}" is not a host of a registry'
-    if host and upper and not ("." in host or ":" in host):
+    if host and has_upper_case and not ("." in host or ":" in host):
         return f'"{host}", for its upper case, is read as the host of a registry'
     if path != path.lower():
         return "a repository is written in lower case"
@@ -103,9 +103,9 @@ def _name_fault(name: str) -> str:
 
 def _digest_fault(digest: str) -> str:
     algorithm, _, text = digest.partition(":")
-    digits = _HEX.get(algorithm)
+    digits = _DIGEST_LENGTHS.get(algorithm)
     if digits is None:
-        return f"a digest begins with one of {', '.join(f'{name}:' for name in _HEX)}"
+        return f"a digest begins with one of {', '.join(f'{name}:' for name in _DIGEST_LENGTHS)}"
     if not re.fullmatch(rf"[0-9a-f]{{{digits}}}", text):
         return f"a digest of {algorithm} has {digits} digits of 0-9 and a-f"
     return ""

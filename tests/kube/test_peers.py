@@ -10,7 +10,7 @@ import pytest
 
 from api.keys import MANAGER_SELECTOR
 from kube.client import Client
-from kube.peers import CHECK_PERIOD, LIST_EVERY, SILENT_AFTER, is_reachable, watch_peers
+from kube.peers import CHECK_PERIOD, LIST_PERIOD, MAX_MISSED_ANSWERS, is_reachable, watch_peers
 from tests.support.beside import beside
 from tests.support.model.memory_api import MemoryApi
 
@@ -53,7 +53,7 @@ async def test_a_replica_that_answers_no_more_is_marked_and_one_that_answers_is_
     async with watching(api, answering):
         await asyncio.sleep(2 * CHECK_PERIOD + 1)
         answering.remove("10.0.0.1")
-        await asyncio.sleep((SILENT_AFTER - 1) * CHECK_PERIOD)
+        await asyncio.sleep((MAX_MISSED_ANSWERS - 1) * CHECK_PERIOD)
         assert ready_of(api, "gone")["status"] == "True", "a lost packet is nothing"
         await asyncio.sleep(CHECK_PERIOD)
     assert (ready_of(api, "gone")["status"], ready_of(api, "gone")["reason"]) == ("False", "NoAnswer")
@@ -65,7 +65,7 @@ async def test_where_a_network_policy_keeps_replicas_apart_none_is_marked():
     api = MemoryApi()
     replica(api, "other", "10.0.0.1")
     async with watching(api, set()):
-        await asyncio.sleep(10 * LIST_EVERY)
+        await asyncio.sleep(10 * LIST_PERIOD)
     assert ready_of(api, "other")["status"] == "True"
 
 
@@ -76,7 +76,7 @@ async def test_other_pods_this_one_and_those_that_are_not_ready_are_left_alone()
     replica(api, "starts", "10.0.0.2", ready="False")
     replica(api, "stranger", "10.0.0.3", labels={})
     async with watching(api, set()) as asked:
-        await asyncio.sleep(LIST_EVERY)
+        await asyncio.sleep(LIST_PERIOD)
     assert asked == []
 
 
@@ -85,7 +85,7 @@ async def test_it_asks_the_api_server_every_ten_seconds_while_all_is_well():
     api = MemoryApi()
     replica(api, "well", "10.0.0.2")
     async with watching(api, {"10.0.0.2"}):
-        await asyncio.sleep(10 * LIST_EVERY - 1)
+        await asyncio.sleep(10 * LIST_PERIOD - 1)
     assert [request.verb for request in api.requests] == ["list"] * 10
 
 
@@ -97,7 +97,7 @@ async def test_a_new_replica_is_asked_in_time_beside_one_that_never_answers():
     async with watching(api, {"10.0.0.2"}, silence=CHECK_PERIOD) as asked:
         await asyncio.sleep(1)
         replica(api, "new", "10.0.0.2")
-        await asyncio.sleep(LIST_EVERY + 2 * CHECK_PERIOD)
+        await asyncio.sleep(LIST_PERIOD + 2 * CHECK_PERIOD)
         assert "10.0.0.2" in asked
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from api.keys import NOT_READY
 from app.health import Health, fails, passes
-from app.manager.unready import CHECK_PERIOD, MAX_CHARACTERS, NOTE_EVERY, note_unready
+from app.manager.unready import CHECK_PERIOD, MAX_CHARACTERS, REWRITE_SECONDS, note_unready
 from kube import clock
 from kube.client import Client
 from kube.leader import LeaderElector, LeaseConfig
@@ -49,13 +49,13 @@ async def test_the_reason_is_noted_every_half_minute_until_it_is_ready():
         await asyncio.sleep(2)
         assert said(api).endswith(": pods not listed yet"), "what two checks say stands there once"
         before = writes(api)
-        await asyncio.sleep(NOTE_EVERY - CHECK_PERIOD)
+        await asyncio.sleep(REWRITE_SECONDS - CHECK_PERIOD)
         assert writes(api) == before
         await asyncio.sleep(2 * CHECK_PERIOD)
         assert writes(api) == before + 1, "a new time"
         health.set_readiness("caches", passes)
         health.set_readiness("rights", passes)
-        await asyncio.sleep(2 * NOTE_EVERY)
+        await asyncio.sleep(2 * REWRITE_SECONDS)
         assert writes(api) == before + 2
         assert said(api) == "", "it takes it away"
         api.put("leases", "lock", metadata={"annotations": {NOT_READY: "of a manager that is gone"}}, spec={})

@@ -14,7 +14,7 @@ from dev.cluster.real import faults
 from dev.cluster.real.layout import find_node
 from dev.cluster.rest import Connection
 from kube.model.meta import JSON
-from kube.peers import LIST_EVERY
+from kube.peers import LIST_PERIOD
 from manifests import IMAGE
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.racks import condition
@@ -120,7 +120,7 @@ def test_a_replica_on_a_lost_node_leaves_the_service_before_the_node_counts_as_l
     kept, lost = dns_node_and_other(cluster)
     start_replicas(cluster, on=(kept, lost))
     started = time.monotonic()
-    wait_for(lambda: time.monotonic() - started > 2 * LIST_EVERY, what="the replicas know each other")
+    wait_for(lambda: time.monotonic() - started > 2 * LIST_PERIOD, what="the replicas know each other")
     with without_power(cluster, lost):
         what = f"the replica on another node than {lost} notices it"
         wait_for(lambda: "NoAnswer" in unready_reasons(cluster), what=what, last=lambda: places(cluster))

@@ -152,4 +152,4 @@ def _pods_at_once(
 
 def _describe_unmet(unmet: Unmet) -> str:
     state = "have succeeded" if unmet.state == "Succeeded" else f"be {unmet.state.lower()}"
-    return f"{unmet.replicated_job} to {state} ({unmet.done} of {unmet.needed})"
+    return f"{unmet.replicated_job} to {state} ({unmet.reached_jobs} of {unmet.needed_jobs})"

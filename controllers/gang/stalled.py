@@ -47,13 +47,14 @@ MAX_NOTE = 900
 class StalledTrees:
     """Trees that have all of their pods, of which none runs, and no report of the scheduler.
 
-    `ignored`: the root of the first tree without a report of which pods run, so the scheduler ignores its groups.
-    `wait`: seconds until the next tree may be stalled; None if no tree is younger than `FIRST_REPORT_SECONDS`.
+    `ignored_root`: the root of the first tree without a report of which pods run, so the scheduler ignores its groups.
+    `next_check_seconds`: seconds until the next tree may be stalled; None if no tree is younger than
+    `FIRST_REPORT_SECONDS`.
     """
 
     trees: tuple[Tree, ...] = ()
-    ignored: Group | None = None
-    wait: float | None = None
+    ignored_root: Group | None = None
+    next_check_seconds: float | None = None
 
 
 def stalled_trees(observed: Observed) -> StalledTrees:
@@ -64,7 +65,7 @@ def stalled_trees(observed: Observed) -> StalledTrees:
         return StalledTrees()
     groups_by_name = {group.metadata.name: group for group in (*known.pod_groups, *known.composites)}
     jobs = {job.metadata.name: job for job in observed.jobs}
-    trees, ignored, wait = [], None, None
+    trees, ignored_root, next_check_seconds = [], None, None
     for root in trees_of_set.roots:
         pod_groups = [group for group in root.walk() if not group.composite]
         tree_jobs = {
@@ -72,21 +73,21 @@ def stalled_trees(observed: Observed) -> StalledTrees:
         }
         stored = [groups_by_name[group.name] for group in pod_groups if group.name in groups_by_name]
         has_report = any(find(group.status.conditions or (), INITIALLY_SCHEDULED) for group in stored)
-        pods = {name: number for group in pod_groups for name, number in group.jobs}
-        if has_report or not tree_jobs or any(job.status.active < pods[name] for name, job in tree_jobs.items()):
+        pod_counts = {name: number for group in pod_groups for name, number in group.jobs}
+        if has_report or not tree_jobs or any(job.status.active < pod_counts[name] for name, job in tree_jobs.items()):
             continue
         age = _age(tree_jobs.values(), observed.now)
         if age < FIRST_REPORT_SECONDS:
-            wait = min(FIRST_REPORT_SECONDS - age, wait or FIRST_REPORT_SECONDS)
+            next_check_seconds = min(FIRST_REPORT_SECONDS - age, next_check_seconds or FIRST_REPORT_SECONDS)
         elif any(job.status.ready for job in tree_jobs.values()):
-            ignored = ignored or root
+            ignored_root = ignored_root or root
         else:
             released = {rjob for group in pod_groups for rjob in group.replicated_jobs if _has_job(group, tree_jobs)}
             stored_root = groups_by_name.get(root.name)
             priority = stored_root.spec.priority if stored_root else None
             active = {name: job.status.active for name, job in tree_jobs.items()}
             trees.append(Tree(root, groups_by_name, released, active, priority=priority))
-    return StalledTrees(tuple(trees), ignored, wait)
+    return StalledTrees(tuple(trees), ignored_root, next_check_seconds)
 
 
 def _is_waiting(js: JobSet) -> bool:
@@ -161,14 +162,16 @@ class StalledGangs:
             return reports.next_check - clock()
         stalled = stalled_trees(observed)
         await reports.update(js, self._events(observed, stalled), self._record)
-        wait = CHECK_INTERVAL if stalled.trees or stalled.ignored else stalled.wait or FIRST_REPORT_SECONDS
+        wait = stalled.next_check_seconds or FIRST_REPORT_SECONDS
+        if stalled.trees or stalled.ignored_root:
+            wait = CHECK_INTERVAL
         reports.next_check = clock() + wait
         return wait
 
     async def _events(self, observed: Observed, stalled: StalledTrees) -> frozenset[Event]:
         """The warnings that apply now. Raises errors of the client."""
-        if stalled.ignored is not None:
-            group = stalled.ignored
+        if stalled.ignored_root is not None:
+            group = stalled.ignored_root
             note = (
                 f"pods of {group.kind} {group.name} run, and kube-scheduler has never said a word about the group:"
                 " start it with --feature-gates=GenericWorkload=true; without, it schedules them pod by pod"

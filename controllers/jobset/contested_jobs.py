@@ -37,7 +37,7 @@ FORGET_AFTER = 600.0
 GET_TIMEOUT = 2.0
 """Seconds until the read of a suspended Job times out, since a reconcile waits for it."""
 
-MAX_WORDS = 100
+MAX_MANAGER_NAME = 100
 """At most this many characters of the name of a field manager."""
 
 
@@ -50,21 +50,21 @@ class Resumptions:
     """
 
     is_reported: bool = True
-    _times: dict[str, int] = field(default_factory=dict)
-    _until: dict[str, float] = field(default_factory=dict)
+    _resume_counts: dict[str, int] = field(default_factory=dict)
+    _paused_until: dict[str, float] = field(default_factory=dict)
     _forget_at: float = 0.0
 
     def clear(self) -> None:
         """Forget earlier resumes, since the set is suspended."""
-        self._times, self._until, self.is_reported, self._forget_at = {}, {}, True, 0.0
+        self._resume_counts, self._paused_until, self.is_reported, self._forget_at = {}, {}, True, 0.0
 
     def seconds_left(self, time: float) -> Mapping[str, float]:
         """By UID of the Jobs that must not be resumed yet, the seconds until they may be."""
-        if self._times and time >= self._forget_at:
+        if self._resume_counts and time >= self._forget_at:
             self.clear()
-        if self._until:
-            self._until = {uid: until for uid, until in self._until.items() if until > time}
-        return {uid: until - time for uid, until in self._until.items()}
+        if self._paused_until:
+            self._paused_until = {uid: until for uid, until in self._paused_until.items() if until > time}
+        return {uid: until - time for uid, until in self._paused_until.items()}
 
     def note(self, plan: Plan, jobs: Store[Job], namespace: str, time: float) -> None:
         """Note the Jobs that a plan has resumed at `time`. `jobs`: the cache with the answers to the plan's writes."""
@@ -73,12 +73,12 @@ class Resumptions:
                 continue
             job, uid = jobs.get(namespace, action.name), action.patch["metadata"]["uid"]
             if job is not None and job.metadata.uid == uid and not job.spec.suspend:
-                times = self._times[uid] = self._times.get(uid, 0) + 1
-                self._until[uid] = time + min(FIRST_PAUSE * 2 ** min(times - 1, 20), LONGEST_PAUSE)
+                count = self._resume_counts[uid] = self._resume_counts.get(uid, 0) + 1
+                self._paused_until[uid] = time + min(FIRST_PAUSE * 2 ** min(count - 1, 20), LONGEST_PAUSE)
                 self._forget_at, self.is_reported = time + FORGET_AFTER, False
 
 
-class _Entry(Base, frozen=True, kw_only=True):
+class _ManagedFieldsEntry(Base, frozen=True, kw_only=True):
     """metav1.ManagedFieldsEntry."""
 
     manager: str = ""
@@ -86,14 +86,14 @@ class _Entry(Base, frozen=True, kw_only=True):
     fields_v1: JSON = msgspec.field(name="fieldsV1", default_factory=dict)
 
 
-class _Managed(Base, frozen=True, kw_only=True):
-    managed_fields: tuple[_Entry, ...] = ()
+class _JobMetadata(Base, frozen=True, kw_only=True):
+    managed_fields: tuple[_ManagedFieldsEntry, ...] = ()
 
 
 class _SuspendedJob(Base, frozen=True, kw_only=True):
     """A suspended Job with its managedFields."""
 
-    metadata: _Managed = _Managed()
+    metadata: _JobMetadata = _JobMetadata()
 
     @property
     def suspender(self) -> str:
@@ -122,16 +122,17 @@ class ContestedJobs:
             job = await self._client.get(
                 JOBS, name, namespace=js.metadata.namespace, type=_SuspendedJob, timeout=GET_TIMEOUT
             )
-            manager_name = clean_words(job.suspender, MAX_WORDS)
+            manager_name = clean_words(job.suspender, MAX_MANAGER_NAME)
         except (KubeError, TimeoutError) as error:
             log.info("who has suspended Job %s/%s is not known: %s", js.metadata.namespace, name, error)
             manager_name = ""
         self._record(
-            js, Event("Warning", keys.JOBS_SUSPENDED_AGAIN, note_of(name, len(suspended_jobs) - 1, manager_name))
+            js,
+            Event("Warning", keys.JOBS_SUSPENDED_AGAIN, describe_contest(name, len(suspended_jobs) - 1, manager_name)),
         )
 
 
-def note_of(name: str, more: int, manager_name: str) -> str:
+def describe_contest(name: str, more: int, manager_name: str) -> str:
     """The message of the Warning: which client suspends which Jobs, and what to do. `more`: how many further Jobs."""
     jobs, verbs = (f"Job {name} and {more} more", ("were", "are")) if more else (f"Job {name}", ("was", "is"))
     by = f" by field manager {manager_name}" if manager_name else ""

@@ -43,7 +43,7 @@ from controllers.planning.actions import (
     PoolQuery,
     creates_only,
 )
-from controllers.planning.child_jobs import not_recorded
+from controllers.planning.child_jobs import unrecorded_jobs
 from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.finished import has_finished
 from controllers.planning.job_window import UNKNOWN, started_jobs
@@ -168,7 +168,7 @@ class JobSetReconciler:
         try:
             if not await self._carry_out(js, plan, memory):
                 return Result(0.0)
-            memory.tried = ""
+            memory.failed_plan_line = ""
         except FailedWrites as failed:
             # Jobs that are refused, for example by a quota, do not delay other sets.
             self.memories.note_queued(request, queued=plan.queued > 0)
@@ -184,7 +184,7 @@ class JobSetReconciler:
             if started and waiting_jobs >= self._options.limits.queued_jobs:
                 memory.job_window = memory.job_window.watch(started[-1], waiting_jobs, start_time)
         pod_check = self._unscheduled if js.spec.scheduling is None else self._stalled
-        next_check = await pod_check.check(observed, memory.stalled)
+        next_check = await pod_check.check(observed, memory.pod_reports)
         waits = plan.requeue_after, max(memory.group_error.time - clock(), 0) or None, next_check
         return Result(
             min((seconds for seconds in waits if seconds is not None), default=None),
@@ -193,10 +193,10 @@ class JobSetReconciler:
 
     def _log(self, request: Request, line: str, memory: Memory) -> None:
         """Log the line about a plan, unless it is empty or the same as in the last try."""
-        if line and line != memory.tried:
+        if line and line != memory.failed_plan_line:
             self._client.require_writes()
             log.info("%s %s: %s", NAME, request, line)
-        memory.tried = line
+        memory.failed_plan_line = line
 
     def _begins_at(self, memory: Memory, time: float) -> float:
         """When a new suspended set may get its first Jobs."""
@@ -225,7 +225,7 @@ class JobSetReconciler:
             if status is plan.status:
                 memory.reported_group = plan.reported_group
 
-        await self._executor.execute(js, plan, on_stored, memory.refused, confirmed=memory.confirmed)
+        await self._executor.execute(js, plan, on_stored, memory.refused_jobs, confirmed=memory.confirmed)
         if self._caches.spare_pods is not None:
             note_served(memory, plan.actions, clock())
         if plan.actions:
@@ -266,8 +266,8 @@ class JobSetReconciler:
             self.memories.pause_namespace(request.namespace, loop_time + NAMESPACE_RETRY)
         foreign_errors = [error for error in failed.exceptions if isinstance(error, ForeignObjectError)]
         if foreign_errors:
-            names = {**memory.foreign.value, **{error.name: error.owner for error in foreign_errors}}
-            memory.foreign = Until(names, loop_time + self._options.limits.foreign_retry)
+            names = {**memory.foreign_owners.value, **{error.name: error.owner for error in foreign_errors}}
+            memory.foreign_owners = Until(names, loop_time + self._options.limits.foreign_retry)
         failed_groups = [error for error in failed.exceptions if isinstance(error, GroupWriteError)]
         if failed_groups:
             error = failed_groups[0].reason, str(failed_groups[0])
@@ -297,9 +297,9 @@ class JobSetReconciler:
     def _warn(self, js: JobSet, plan: Plan, memory: Memory) -> None:
         """Record the warnings that the last plan did not have."""
         for event in plan.warnings:
-            if event not in memory.warned:
+            if event not in memory.last_warnings:
                 self._executor.event(js, event)
-        memory.warned = frozenset(plan.warnings) or NO_EVENTS
+        memory.last_warnings = frozenset(plan.warnings) or NO_EVENTS
 
     def _observe(self, js: JobSet, memory: Memory) -> Observed:
         """The observed state of the JobSet, from the caches and the memory."""
@@ -309,9 +309,9 @@ class JobSetReconciler:
         pods, ends = self._pods(jobs), self._caches.last_ends
         jobs_by_label = self._caches.jobs.by_index(BY_SET, IndexKey(meta.namespace, meta.name))
         clock = asyncio.get_running_loop().time
-        foreign = memory.foreign.value if clock() < memory.foreign.time else {}
+        foreign = memory.foreign_owners.value if clock() < memory.foreign_owners.time else {}
         if not foreign:
-            memory.foreign = Until(foreign, 0.0)
+            memory.foreign_owners = Until(foreign, 0.0)
         if js.spec.suspend:
             memory.resumptions.clear()
         if memory.job_window is not UNKNOWN:
@@ -330,7 +330,7 @@ class JobSetReconciler:
             counts_waited=0.0 if memory.counts_differ_since is None else clock() - memory.counts_differ_since,
             departed=self._unrecorded_ends(js, jobs, memory),
             # If as many Jobs have the label as the owner, which is the usual case, the set owns all of them.
-            foreign={
+            foreign_owners={
                 **foreign,
                 **{
                     job.metadata.name: job.metadata.owner
@@ -380,7 +380,7 @@ class JobSetReconciler:
                 if uid not in job_uids and job.metadata.controlled_by(js.metadata.uid)
             ]
             is_recorded_here = js.is_ours and not has_finished(js)
-            unrecorded = not_recorded(js, departed_jobs, self._gates) if is_recorded_here else ()
+            unrecorded = unrecorded_jobs(js, departed_jobs, self._gates) if is_recorded_here else ()
             memory.departed = {job.metadata.uid: job for job in unrecorded}
         return tuple(memory.departed.values())
 

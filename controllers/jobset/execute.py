@@ -126,13 +126,13 @@ class Executor:
         """
         if plan.status_first:
             js = await self._publish(js, plan.status, plan.events, on_stored)
-        actions = _by_type(plan.actions)
+        actions = _group_by_type(plan.actions)
         failures = await self._prepare(js, actions, confirmed=confirmed) if actions else []
         is_prepared = not failures
         if is_prepared:
             failures += await self._create_jobs(js, actions[CreateJob], RefusedJobs() if refused is None else refused)
         if is_prepared or js.spec.suspend:  # a suspension is carried out even if other writes are refused
-            failures += await self._each(js, actions[PatchJob], partial(self._patch_job, js))
+            failures += await self._run_each(js, actions[PatchJob], partial(self._patch_job, js))
         if self._is_superseded(js):
             return
         if failures:
@@ -175,43 +175,43 @@ class Executor:
     async def _prepare(self, js: JobSet, actions: Actions, *, confirmed: bool) -> list[Failure]:
         """Write everything that comes before Jobs: deletions, places of spares, the Service, claims and groups."""
         caches = self.caches
-        deletions = await self._each(js, actions[DeleteJob], partial(self._delete_job, js, confirmed))
-        deletions += await self._each(js, actions[DeleteJobs], partial(self._delete_jobs, js))
+        deletions = await self._run_each(js, actions[DeleteJob], partial(self._delete_job, js, confirmed))
+        deletions += await self._run_each(js, actions[DeleteJobs], partial(self._delete_jobs, js))
         writes = PodWrites(self.client, js.metadata.namespace)
         if caches.nodes is not None:
-            deletions += await self._each(js, actions[DeletePod], partial(writes.delete, caches.nodes.pods.store))
+            deletions += await self._run_each(js, actions[DeletePod], partial(writes.delete, caches.nodes.pods.store))
         if caches.spare_pods is not None:
             delete_job = partial(self._delete_job, js, confirmed)
             give_place = partial(writes.give_place, caches.spare_pods, delete_job=delete_job)
-            deletions += await self._each(js, actions[GivePlace], give_place)
-            deletions += await self._each(js, actions[EndSpare], partial(writes.end_spare, caches.spare_pods))
-            deletions += await self._each(js, actions[LiftGate], partial(writes.lift_gate, caches.spare_pods))
-        ensure_service = partial(self._ensure, js, SERVICES, Service, caches.services)
-        services = await self._each(js, actions[CreateService], ensure_service)
-        self._report(js, keys.SERVICE_CREATION_FAILED, services)
-        ensure_claim = partial(self._ensure, js, PERSISTENT_VOLUME_CLAIMS, Claim, caches.claims)
-        claims = await self._each(js, actions[CreateClaim], ensure_claim)
-        self._report(js, "PVCCreationFailed", claims)
+            deletions += await self._run_each(js, actions[GivePlace], give_place)
+            deletions += await self._run_each(js, actions[EndSpare], partial(writes.end_spare, caches.spare_pods))
+            deletions += await self._run_each(js, actions[LiftGate], partial(writes.lift_gate, caches.spare_pods))
+        ensure_service = partial(self._ensure_exists, js, SERVICES, Service, caches.services)
+        services = await self._run_each(js, actions[CreateService], ensure_service)
+        self._warn_of_failures(js, keys.SERVICE_CREATION_FAILED, services)
+        ensure_claim = partial(self._ensure_exists, js, PERSISTENT_VOLUME_CLAIMS, Claim, caches.claims)
+        claims = await self._run_each(js, actions[CreateClaim], ensure_claim)
+        self._warn_of_failures(js, "PVCCreationFailed", claims)
         groups: list[Failure] = []
         group_actions = [*actions[DeleteGroup], *actions[PatchGroup], *actions[CreateGroup]]
         if caches.groups is not None and group_actions:
             groups = await GroupWriter(self.client, caches.groups).write(js, group_actions)
         # The next plan reports errors about single groups.
         refused = [failure for failure in groups if not isinstance(failure.error, GroupWriteError)]
-        self._report(js, "SchedulingObjectsFailed", refused)
+        self._warn_of_failures(js, "SchedulingObjectsFailed", refused)
         return [*deletions, *services, *claims, *groups]
 
     async def _create_jobs(
-        self, js: JobSet, creations: Sequence[CreateJob], refused_before: RefusedJobs
+        self, js: JobSet, creations: Sequence[CreateJob], refused_jobs: RefusedJobs
     ) -> list[Failure]:
         """Create Jobs, and report failures. The next plan reports names that Jobs of other owners have."""
-        create_each = partial(self._each, js, label=failure_prefix)
-        failures = await refused_before.create(creations, create_each, partial(self._create_job, js))
+        create_each = partial(self._run_each, js, label=failure_prefix)
+        failures = await refused_jobs.create(creations, create_each, partial(self._create_job, js))
         refused = [failure for failure in failures if not isinstance(failure.error, ForeignObjectError)]
-        self._report(js, keys.JOB_CREATION_FAILED, refused)
+        self._warn_of_failures(js, keys.JOB_CREATION_FAILED, refused)
         return failures
 
-    async def _each(
+    async def _run_each(
         self,
         js: JobSet,
         items: Sequence[T],
@@ -226,7 +226,7 @@ class Executor:
             job = await self.client.create(JOBS, action.body, namespace=namespace, type=Job)
         except AlreadyExists:
             job = await self.client.get(JOBS, action.name, namespace=namespace, type=Job)
-            self._check_ours(js, job)
+            self._require_own_job(js, job)
         self.caches.jobs.overlay(job)
 
     async def _delete_job(self, js: JobSet, confirmed: bool, action: DeleteJob) -> None:
@@ -279,7 +279,7 @@ class Executor:
                 raise
         self.caches.jobs.overlay(job)
 
-    async def _ensure(
+    async def _ensure_exists(
         self,
         js: JobSet,
         resource: Resource,
@@ -328,14 +328,14 @@ class Executor:
         except NotFound:
             return
 
-    def _check_ours(self, js: JobSet, job: Job) -> None:
+    def _require_own_job(self, js: JobSet, job: Job) -> None:
         if not job.metadata.controlled_by(js.metadata.uid):
             raise ForeignObjectError(job.metadata.name, job.metadata.owner)
 
-    def _report(self, js: JobSet, reason: str, failures: list[Failure]) -> None:
+    def _warn_of_failures(self, js: JobSet, reason: str, failures: list[Failure]) -> None:
         """Record one Warning for all failures of a kind, if there are any."""
         if failures:
-            self.event(js, Event("Warning", reason, note_of([str(failure) for failure in failures])))
+            self.event(js, Event("Warning", reason, join_errors([str(failure) for failure in failures])))
 
     def event(self, js: JobSet, event: Event) -> None:
         """Record an event."""
@@ -365,7 +365,7 @@ def failure_prefix(action: CreateJob) -> str:
     return f'job "{action.name}" creation failed with error: '
 
 
-def note_of(errors: Sequence[str]) -> str:
+def join_errors(errors: Sequence[str]) -> str:
     """As many errors, one in a line, as fit into the note of an event, and how many more there are.
 
     The first error is always included, but may be cut.
@@ -378,7 +378,7 @@ def note_of(errors: Sequence[str]) -> str:
     return note
 
 
-def _by_type(actions: Iterable[Action]) -> Actions:
+def _group_by_type(actions: Iterable[Action]) -> Actions:
     by_type: Actions = defaultdict(list)
     for action in actions:
         by_type[type(action)].append(action)

@@ -124,7 +124,7 @@ def summary(pod: DetailedPod) -> FailedPod:
         reasons=tuple(filter(None, (status.reason, *(end.reason for _, end in ended)))),
         topology=pod.metadata.topology or "",
         domain=pod.domain,
-        why=_reason_text(status.reason, status.message),
+        kubelet_reason=_reason_text(status.reason, status.message),
         deletion_asked=_deletion_asked(pod.metadata),
     )
 

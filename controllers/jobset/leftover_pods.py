@@ -75,8 +75,8 @@ class LeftoverPods:
         )
         # A Job can be created only after a pod is gone. Other changes of pods do not matter.
         pods.on_event(lambda kind, *_: self._enqueue(request, BATCHED.delay) if kind is ChangeKind.DELETED else None)
-        memory.followed = FollowedPods(attempt, pods)
-        self._new.put_nowait((request, memory.followed))
+        memory.followed_pods = FollowedPods(attempt, pods)
+        self._new.put_nowait((request, memory.followed_pods))
 
     def end_when_gone(self, js: JobSet) -> None:
         """End the watch if the last pod is gone. Called once the Jobs of earlier attempts are gone."""
@@ -106,7 +106,7 @@ class LeftoverPods:
     def _current(self, js: JobSet) -> FollowedPods | None:
         """The followed pods of attempts before the current one; None if they are not followed yet."""
         memory = self._memories.get(_request(js), js.metadata.uid)
-        followed = None if memory is None else memory.followed
+        followed = None if memory is None else memory.followed_pods
         return followed if followed is not None and followed.attempt == js.status.restarts else None
 
 

@@ -63,10 +63,10 @@ class Memory:
     """No plan is made before this time. The pause is four times as long as the last plan took. Without it the next plan
     is made at once. For speed: planning of one set takes at most a fifth of a processor."""
 
-    tried: str = ""
+    failed_plan_line: str = ""
     """The last log line about a plan whose writes failed, until they succeed. Without it the line is logged again."""
 
-    warned: frozenset[Event] = NO_EVENTS
+    last_warnings: frozenset[Event] = NO_EVENTS
     """The warnings of the last plan, until they change. Without them the same event is sent again; if they are wrong,
     an event is missing."""
 
@@ -75,11 +75,11 @@ class Memory:
     or the set has ended. **The only field that cannot be recomputed**: without it the Job is created again, so a
     failure is not counted and a completed Job runs twice."""
 
-    foreign: Until[Mapping[str, Owner]] = Until(MappingProxyType({}), 0.0)  # noqa: RUF009 (immutable)
-    """Names of Jobs that belong to other owners, until 10 s after the last such Job was found. Without it the creation
-    is tried again; if it is wrong, a Job is created 10 s late."""
+    foreign_owners: Until[Mapping[str, Owner]] = Until(MappingProxyType({}), 0.0)  # noqa: RUF009 (immutable)
+    """The owner of each Job that has a wanted name and another owner, by name of the Job, until 10 s after the last
+    such Job was found. Without it the creation is tried again; if it is wrong, a Job is created 10 s late."""
 
-    refused: RefusedJobs = field(default_factory=RefusedJobs)
+    refused_jobs: RefusedJobs = field(default_factory=RefusedJobs)
     """Jobs that could not be created, until they are created or not wanted. Without it all of them are tried at once;
     if it is wrong, one Job is tried first."""
 
@@ -100,11 +100,11 @@ class Memory:
     attempt_times: AttemptTimes | None = None
     """For metrics: the times of the attempt. Without them a duration is not measured."""
 
-    stalled: Reports = field(default_factory=Reports)
+    pod_reports: Reports = field(default_factory=Reports)
     """Reports about gangs without an answer of the scheduler and about pods without a node, until they change. Without
     them the same event is sent again; if they are wrong, an event is missing."""
 
-    served: dict[str, float] | None = None
+    place_times: dict[str, float] | None = None
     """When a pod was given the place of a spare, by UID of the pod, for 30 s. Without it a pod that is nominated to a
     node counts as if it was given a place just now."""
 
@@ -115,7 +115,7 @@ class Memory:
     """The earliest time (RFC 3339) at which a check of pending pods can find a late pod. Without it they are listed at
     once. For speed: at most 20 lists in the time that a pod may take, instead of one for each change of a pod."""
 
-    followed: FollowedPods | None = None
+    followed_pods: FollowedPods | None = None
     """The pods of earlier attempts, until the last is gone. Without it they are listed before a Job is created."""
 
     resumptions: Resumptions = field(default_factory=Resumptions)
@@ -132,9 +132,9 @@ class Memory:
 
     def stop_following(self) -> None:
         """End the watch of old pods, if there is one."""
-        if self.followed is not None:
-            self.followed.stop()
-            self.followed = None
+        if self.followed_pods is not None:
+            self.followed_pods.stop()
+            self.followed_pods = None
 
 
 class Memories:

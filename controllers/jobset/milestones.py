@@ -31,22 +31,22 @@ class Milestones(Protocol):
 
 @dataclass(slots=True)
 class _Milestone:
-    """A milestone of one attempt. `was_unreached`: it was observed as not reached. `over`: it has been reached."""
+    """A milestone of one attempt. `was_unreached`: it was observed as not reached before."""
 
     was_unreached: bool = False
-    over: bool = False
+    is_reached: bool = False
 
-    def observe(self, is_reached: bool) -> bool:
+    def observe(self, is_reached_now: bool) -> bool:
         """Note whether the milestone is reached. Returns whether to report it, as it was observed unreached before."""
-        if not is_reached:
+        if not is_reached_now:
             self.was_unreached = True
             return False
-        self.over = True
+        self.is_reached = True
         return self.was_unreached
 
 
 @dataclass(slots=True)
-class _Start:
+class _MeasuredAttempt:
     """An attempt that is being measured. `time`: when it began, Unix time in seconds."""
 
     time: float
@@ -56,15 +56,15 @@ class _Start:
 
 @dataclass(slots=True)
 class AttemptTimes:
-    """The measurement of one JobSet. `restarting`: the start time of a restart that is not over, "" if there is none.
+    """The measurement of one JobSet. `open_restart`: the start time of a restart that is not over, "" if there is none.
 
     `suspended`, `restarts`: as the last reconcile saw them. `start`: None if the current attempt is not measured.
     """
 
     suspended: bool
     restarts: int
-    start: _Start | None
-    restarting: str = ""
+    start: _MeasuredAttempt | None
+    open_restart: str = ""
 
 
 class Stopwatch:
@@ -88,7 +88,7 @@ class Stopwatch:
         if times is None:
             times = _first_times(js, now)
         else:
-            _continue(times, js, now)
+            _update_times(times, js, now)
         self._report_restart(times, js.status.last_restart)
         if times.start is not None:
             self._report_start(times.start, js, jobs, now)
@@ -98,30 +98,30 @@ class Stopwatch:
         if last is None:
             return
         if last.duration_seconds is None:
-            times.restarting = last.start_time
-        elif times.restarting:
-            if times.restarting == last.start_time:
+            times.open_restart = last.start_time
+        elif times.open_restart:
+            if times.open_restart == last.start_time:
                 self._milestones.on_restarted(last.duration_seconds)
-            times.restarting = ""
+            times.open_restart = ""
 
-    def _report_start(self, start: _Start, js: JobSet, jobs: Collection[Job], now: float) -> None:
+    def _report_start(self, start: _MeasuredAttempt, js: JobSet, jobs: Collection[Job], now: float) -> None:
         seconds = max(now - start.time, 0.0)
-        if not start.created.over and start.created.observe(not _lacks_jobs(js, jobs)):
+        if not start.created.is_reached and start.created.observe(not _lacks_jobs(js, jobs)):
             self._milestones.on_created(seconds)
-        if not (start.ready.over or js.spec.suspend) and start.ready.observe(_all_ready(js)):
+        if not (start.ready.is_reached or js.spec.suspend) and start.ready.observe(_all_ready(js)):
             self._milestones.on_ready(seconds)
 
 
 def _first_times(js: JobSet, now: float) -> AttemptTimes:
     """The times at the first reconcile. The attempt is not measured if the JobSet already has a status."""
-    start = None if js.status.replicated_jobs_status else _Start(_created_at(js, now))
+    start = None if js.status.replicated_jobs_status else _MeasuredAttempt(_created_at(js, now))
     return AttemptTimes(bool(js.spec.suspend), js.status.restarts, start)
 
 
-def _continue(times: AttemptTimes, js: JobSet, now: float) -> None:
+def _update_times(times: AttemptTimes, js: JobSet, now: float) -> None:
     """Note whether an attempt has begun or was interrupted since the last reconcile."""
     if times.suspended and not js.spec.suspend:
-        times.start = _Start(now)
+        times.start = _MeasuredAttempt(now)
     elif bool(js.spec.suspend) != times.suspended or js.status.restarts != times.restarts:
         times.start = None
     times.suspended, times.restarts = bool(js.spec.suspend), js.status.restarts

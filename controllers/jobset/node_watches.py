@@ -68,8 +68,8 @@ class NodeWatches:
         Remembered: until the node is back, or has no pod of a JobSet. Without it the time of `nodeFailure.afterSeconds`
         begins again.
         """
-        self.nodes.on_event(self._node_seen)
-        self.pods.on_event(self._pod_seen)
+        self.nodes.on_event(self._forget_removed_taints)
+        self.pods.on_event(self._forget_node_without_pods)
 
     @property
     def informers(self) -> tuple[Informer[Any], ...]:
@@ -186,7 +186,7 @@ class NodeWatches:
         for pod in listed_pods.values():
             store.overlay(pod)
 
-    def _node_seen(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
+    def _forget_removed_taints(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
         """Forget the times of taints that the node no longer has."""
         name = new.name if new is not None else old.name if old is not None else ""
         first_seen, taints = self._first_seen.pop(name, {}), dict(DELETED_NODE_TAINTS if new is None else new.taints)
@@ -194,7 +194,7 @@ class NodeWatches:
         if current_taints:
             self._first_seen[name] = current_taints
 
-    def _pod_seen(self, _kind: ChangeKind, old: BoundPod | None, _new: BoundPod | None) -> None:
+    def _forget_node_without_pods(self, _kind: ChangeKind, old: BoundPod | None, _new: BoundPod | None) -> None:
         """Forget the node if this was its last pod."""
         if old is not None and not self.pods.store.by_cluster_index(BY_NODE, old.node):
             self._first_seen.pop(old.node, None)
@@ -215,7 +215,7 @@ def _tainted_pod(pod: BoundPod, since: str, taint: str, domain: str, *, evicted:
         job_uid=pod.job_uid,
         node=pod.node,
         taint=taint,
-        since=since,
+        tainted_since=since,
         created=pod.created,
         deleting=pod.deleting,
         ended=pod.ended,

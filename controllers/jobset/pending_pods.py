@@ -73,7 +73,7 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
     for uid in [uid for uid in late_uids if pending_pods[uid].node][:MAX_EXPLAINED]:
         late_pod = pending_pods[uid]
         if warning := await _latest_warning(client, meta.namespace, late_pod.name):
-            pending_pods[uid] = dataclasses.replace(late_pod, why=f"{late_pod.why}; {warning}")
+            pending_pods[uid] = dataclasses.replace(late_pod, reason=f"{late_pod.reason}; {warning}")
     return pending_pods, next_check(pending_pods.values(), time_limits, observed.now)
 
 

@@ -48,12 +48,12 @@ class Watches(InformerGroup):
         groups_required: bool = True,
         failed_node_taints: Iterable[str] = (),
     ) -> None:
-        with_set_name = keys.JOBSET_NAME
+        jobset_selector = keys.JOBSET_NAME
         self.jobsets = Informer(client, JOBSETS, JobSet, indexes={BY_SUBDOMAIN: _service_name}, transform=pack)
         indexes = {BY_OWNER: controller_uid, BY_SET: set_name}
-        self.jobs = Informer(client, JOBS, Job, indexes=indexes, label_selector=with_set_name)
+        self.jobs = Informer(client, JOBS, Job, indexes=indexes, label_selector=jobset_selector)
         self.services = Informer(client, SERVICES, Service)
-        self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, Claim, label_selector=with_set_name)
+        self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, Claim, label_selector=jobset_selector)
         self.priority_classes = Informer(client, PRIORITY_CLASSES, PriorityClass)
         self.groups = GroupWatches(client, gates, required=groups_required)
         self.nodes: NodeWatches | None = None
@@ -65,7 +65,7 @@ class Watches(InformerGroup):
         if gates["InPlaceRestart"]:
             indexes = {BY_OWNER: controller_uid}
             self.pods = Informer(
-                client, PODS, Pod, indexes=indexes, label_selector=with_set_name, transform=with_short_reports
+                client, PODS, Pod, indexes=indexes, label_selector=jobset_selector, transform=with_short_reports
             )
             self.pods.on_event(self.last_ends.on_event)
 

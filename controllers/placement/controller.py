@@ -57,10 +57,10 @@ loss. Before, its webhook may send followers to the domain of the lost leader.""
 
 @dataclass(slots=True)
 class _DomainChanges:
-    """Domains, as (key, value), that nodes have left or joined since `first` (event loop's time)."""
+    """Domains, as (key, value), that nodes have left or joined since `first_change` (event loop's time)."""
 
     domains: set[tuple[str, str | None]] = field(default_factory=set)
-    first: float = 0.0
+    first_change: float = 0.0
     timer: asyncio.TimerHandle | None = None
 
 
@@ -116,7 +116,7 @@ class PlacementReconciler:
         """Schedule checks when a leader is lost, since its followers may be in another domain than the next leader."""
         if old is None or not old.node or not old.live or (new is not None and (new.live or new.succeeded)):
             return
-        job = self._job(JobRequest.from_pod(old))
+        job = self._current_job(JobRequest.from_pod(old))
         if job is not None and job.metadata.deletion_timestamp is None:
             clock = asyncio.get_running_loop().time()
             # All pods of a suspended Job are deleted, and no follower is admitted before it is resumed.
@@ -128,7 +128,7 @@ class PlacementReconciler:
         if kind is ChangeKind.DELETED and old is not None:
             self.memories.forget(JobRequest.from_job(old))
 
-    def _job(self, request: JobRequest) -> Job | None:
+    def _current_job(self, request: JobRequest) -> Job | None:
         job = self._jobs.store.get(request.namespace, request.job)
         return job if job is not None and job.metadata.uid == request.uid else None
 
@@ -143,8 +143,8 @@ class PlacementReconciler:
         if self._changes.timer is not None:
             self._changes.timer.cancel()
         else:
-            self._changes.first = loop.time()
-        when = min(loop.time() + RELABEL_PAUSE, self._changes.first + LONGEST_RELABEL)
+            self._changes.first_change = loop.time()
+        when = min(loop.time() + RELABEL_PAUSE, self._changes.first_change + LONGEST_RELABEL)
         self._changes.timer = loop.call_at(when, self._check_changed_domains, queue)
         self._changes.domains |= {(key, node.label(key)) for key in changed for node in (old, new)}
 
@@ -155,12 +155,12 @@ class PlacementReconciler:
         for leader in self._watches.leaders.store.list():
             domain = leader.topology, self._map.label(leader.topology, leader.node)
             request = JobRequest.from_pod(leader)
-            if leader.node and domain in domains and self._job(request) is not None:
+            if leader.node and domain in domains and self._current_job(request) is not None:
                 self.memories.check_at(request, clock)
                 queue.add(request)
 
     async def reconcile(self, request: JobRequest) -> Result:
-        job = self._job(request)
+        job = self._current_job(request)
         owner = None if job is None else job.metadata.controller()
         add_log_fields(namespace=request.namespace, job=request.job, uid="" if owner is None else owner.uid)
         leader = self._map.leader(request.namespace, request.uid)
@@ -175,7 +175,7 @@ class PlacementReconciler:
             return Result(self._report_without_domain(leader, domain))
         self.memories.note_domain(request)
         failures = await each(lifts(domain, waiting), self._lift)
-        failures += await self._repair(request, domain, leader.topology)
+        failures += await self._evict_misplaced(request, domain, leader.topology)
         if failures:
             raise ExceptionGroup("pods could not be written", [failure.error for failure in failures])
         checks = self.memories.checks(request)
@@ -190,7 +190,7 @@ class PlacementReconciler:
             return NODE_PAUSE if is_kept else self._reports.too_many_topologies(leader)
         return self._reports.without_domain(leader, domain)
 
-    async def _repair(self, request: JobRequest, domain: Domain, topology: str) -> list[Failure]:
+    async def _evict_misplaced(self, request: JobRequest, domain: Domain, topology: str) -> list[Failure]:
         """Evict misplaced followers, if a check of the Job is due. A check that fails is due again."""
         clock, checks = asyncio.get_running_loop().time(), self.memories.checks(request)
         # The check is forgotten before the pods are read, since a leader that is lost meanwhile needs another check.
@@ -207,7 +207,7 @@ class PlacementReconciler:
             failures = await each(pods, partial(self._evict, request.namespace))
             is_done = not failures
         finally:
-            if not is_done and self._job(request) is not None:
+            if not is_done and self._current_job(request) is not None:
                 self.memories.check_at(request, clock)
         return failures
 
@@ -234,9 +234,9 @@ class PlacementReconciler:
             "message": "Pod violated JobSet exclusive placement policy",
             "lastTransitionTime": rfc3339(self._wall_clock()),
         }
-        mark = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+        patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         with contextlib.suppress(NotFound):
             await self._client.patch(
-                PODS, pod.name, mark, namespace=namespace, subresource="status", patch_type=PatchType.STRATEGIC
+                PODS, pod.name, patch, namespace=namespace, subresource="status", patch_type=PatchType.STRATEGIC
             )
             await self._client.delete(PODS, pod.name, namespace=namespace, uid=pod.uid, propagation_policy="Background")

@@ -14,7 +14,7 @@ from controllers.placement.watches import BY_JOB, PlacementWatches
 from kube.indexes import IndexKey
 from kube.store import ChangeKind, Store
 
-AT_ONCE = 2
+MAX_WAITING_JOBS = 2
 """At most this many Jobs are waited for at the same time in one replica."""
 
 REMEMBERED = 4096
@@ -111,7 +111,7 @@ class Domains:
             return answer
         wait = self._waiting.get(job)
         if wait is None:
-            if len(self._waiting) >= AT_ONCE:
+            if len(self._waiting) >= MAX_WAITING_JOBS:
                 return answer
             wait = self._waiting[job] = _Wait(asyncio.get_running_loop().time() + self._longest_wait)
         wait.sharers += 1

@@ -24,21 +24,21 @@ from api.layout import JobRange, Layout, layout_of
 from api.names import job_name_prefix
 from kube.model.meta import Condition
 
-_DIGITS = 18
-_GO_INTEGER = re.compile(rf"[+-]?[0-9]{{1,{_DIGITS}}}", re.ASCII)
+_MAX_DIGITS = 18
+_GO_INTEGER = re.compile(rf"[+-]?[0-9]{{1,{_MAX_DIGITS}}}", re.ASCII)
 
 
 class Child(msgspec.Struct, frozen=True):
     """A child Job, and the indexes that its labels give.
 
-    `gone`: the Job was deleted after it had finished or was bound to fail.
+    `was_deleted`: the Job was deleted after it had finished or was bound to fail.
     """
 
     job: Job
     replicated_job: str
     job_index: int
     global_index: int
-    gone: bool = False
+    was_deleted: bool = False
 
     @property
     def name(self) -> str:
@@ -46,7 +46,7 @@ class Child(msgspec.Struct, frozen=True):
 
     @property
     def deleting(self) -> bool:
-        return self.gone or self.job.metadata.deletion_timestamp is not None
+        return self.was_deleted or self.job.metadata.deletion_timestamp is not None
 
 
 def as_failed(child: Child, reason: str, message: str, now: str) -> Child:
@@ -63,7 +63,7 @@ class Tally(NamedTuple):
     - `ready`: Jobs of which all pods that may run at the same time are ready or have succeeded. `with_pods`: Jobs with
       a pod.
     - `suspended`: Jobs with `spec.suspend`. `halting`: suspended Jobs whose pods are still ready, but will end.
-    - `running`: Jobs that are not suspended. `there`: running Jobs that have a pod or are ready.
+    - `running`: Jobs that are not suspended. `started`: running Jobs that have a pod or are ready.
     - `queued`: Jobs that the Job controller has still to take up.
     """
 
@@ -71,12 +71,12 @@ class Tally(NamedTuple):
     with_pods: int = 0
     suspended: int = 0
     halting: int = 0
-    there: int = 0
+    started: int = 0
     running: int = 0
     queued: int = 0
 
 
-NONE = Tally()
+NO_JOBS = Tally()
 
 
 def tally_of(child: Child) -> Tally:
@@ -102,7 +102,7 @@ def tally(children: Iterable[Child]) -> Mapping[str, Tally]:
         equal_tallies[key] = equal_tallies.get(key, 0) + 1
     sums: dict[str, Tally] = {}
     for (name, job_tally), number in equal_tallies.items():
-        pairs = zip(sums.get(name, NONE), job_tally, strict=True)
+        pairs = zip(sums.get(name, NO_JOBS), job_tally, strict=True)
         sums[name] = Tally(*[count + number * more for count, more in pairs])
     return sums
 
@@ -146,12 +146,12 @@ class ChildJobs:
 
     def tally(self, name: str) -> Tally:
         """The counts of the active Jobs of one ReplicatedJob."""
-        return self.tallies.get(name, NONE)
+        return self.tallies.get(name, NO_JOBS)
 
 
 def integer(text: str | None) -> int | None:
     """The decimal value of a label; None if the label is not an optional sign and ASCII digits."""
-    if text is not None and len(text) <= _DIGITS and text.isdigit() and text.isascii():
+    if text is not None and len(text) <= _MAX_DIGITS and text.isdigit() and text.isascii():
         return int(text)  # the usual case, three times as fast
     return int(text) if text is not None and _GO_INTEGER.fullmatch(text) else None
 
@@ -167,7 +167,7 @@ class _JobGroup:
     prefix: str
     replicas: int
     recorded: Indexes
-    any_recorded: bool
+    has_recorded: bool
     restarts: tuple[int, ...]
     completed: set[int] = field(default_factory=set)
     existing: set[int] = field(default_factory=set)
@@ -197,9 +197,9 @@ def sort_jobs(
     sorting = _Sorting(js, layout, gates)
     # Departed Jobs first: if one of them has completed, a Job that exists at its index is redundant.
     for job in departed:
-        sorting.add(job, gone=True)
+        sorting.add(job, was_deleted=True)
     for job in jobs:
-        sorting.add(job, gone=False)
+        sorting.add(job, was_deleted=False)
     return sorting.result()
 
 
@@ -211,7 +211,7 @@ class _Sorting:
         self._attempt = js.status.restarts
         self._elastic = gates["ElasticJobSet"]
         self._restart_job = gates["RestartJob"]
-        self._doomed_fail = fails_when_doomed(js)
+        self._doomed_job_fails = fails_when_doomed(js)
         self._groups: dict[str, _JobGroup] = {}
         for jobs in layout.ranges:
             rjob = jobs.replicated_job
@@ -221,7 +221,7 @@ class _Sorting:
                 prefix=job_name_prefix(js.metadata.name, rjob.name),
                 replicas=rjob.replicas,
                 recorded=parse_indexes(status.completed_indexes, rjob.replicas) if status else Indexes(),
-                any_recorded=status is not None and bool(status.completed_indexes),
+                has_recorded=status is not None and bool(status.completed_indexes),
                 restarts=status.job_restarts if status and gates["RestartJob"] else (),
             )
         self._active: list[Child] = []
@@ -233,27 +233,27 @@ class _Sorting:
         self._unrecorded: list[Job] = []
         self._newer: list[Job] = []
 
-    def add(self, job: Job, *, gone: bool) -> None:
-        """Sort one Job. `gone`: its object was deleted."""
+    def add(self, job: Job, *, was_deleted: bool) -> None:
+        """Sort one Job. `was_deleted`: its object was deleted."""
         labels = job.metadata.labels
         attempt = integer(labels.get(keys.RESTART_ATTEMPT))
         if attempt is not None and attempt < self._attempt:
-            self._add_previous(job, gone)
+            self._add_previous(job, was_deleted)
             return
         group = self._groups.get(labels.get(keys.REPLICATED_JOB_NAME, ""))
         index = integer(labels.get(keys.JOB_INDEX, ""))
         if group is None or index is None or attempt is None or f"{group.prefix}{index}" != job.metadata.name:
-            if not gone:
+            if not was_deleted:
                 self._unrecognized.append(job)
             return
-        child = Child(job, group.jobs.replicated_job.name, index, group.jobs.global_offset + index, gone)
+        child = Child(job, group.jobs.replicated_job.name, index, group.jobs.global_offset + index, was_deleted)
         if index < group.replicas:
             self._add_current(group, child, job, is_newer=attempt > self._attempt)
-        elif not gone:
+        elif not was_deleted:
             self._surplus.append(child) if self._elastic else self._unrecognized.append(job)
 
-    def _add_previous(self, job: Job, gone: bool) -> None:
-        if gone:
+    def _add_previous(self, job: Job, was_deleted: bool) -> None:
+        if was_deleted:
             return
         name = job.metadata.labels.get(keys.REPLICATED_JOB_NAME, "")
         group, number = self._groups.get(name), integer(job.metadata.labels.get(keys.JOB_INDEX, ""))
@@ -269,20 +269,20 @@ class _Sorting:
         The status then says nothing about this Job: it records the ends of earlier Jobs.
         """
         index = child.job_index
-        if not child.gone:
+        if not child.was_deleted:
             group.existing.add(index)
         if self._restart_job:
             # A Job without the label was created while the gate was off: it was never restarted alone.
             labeled_restarts = integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)) or 0
             stored_restarts = _restarts_of_job(group.restarts, index)
             if labeled_restarts < stored_restarts:
-                if not child.gone:
+                if not child.was_deleted:
                     self._previous.append(child)
                 return
             is_newer |= labeled_restarts > stored_restarts
-        if is_newer and not child.gone:
+        if is_newer and not child.was_deleted:
             self._newer.append(job)
-        is_recorded = group.any_recorded and index in group.recorded
+        is_recorded = group.has_recorded and index in group.recorded
         is_completed = is_recorded or index in group.completed
         outcome = "Complete" if is_completed and not is_newer else self._outcome(job)
         if outcome is None:
@@ -304,7 +304,7 @@ class _Sorting:
         """`Complete` or `Failed`; None while the Job runs. With failOn FailureTarget, a doomed Job counts as failed."""
         if not job.status.conditions:
             return None  # most Jobs
-        return job.outcome or (keys.JOB_FAILED if self._doomed_fail and job.is_failing else None)
+        return job.outcome or (keys.JOB_FAILED if self._doomed_job_fails and job.is_failing else None)
 
     def result(self) -> ChildJobs:
         for children in (self._active, self._failed, self._previous, self._surplus, self._redundant):
@@ -332,7 +332,7 @@ def _restarts_of_job(restarts: tuple[int, ...], index: int) -> int:
     return restarts[index] if index < len(restarts) else 0
 
 
-def not_recorded(js: JobSet, departed: Iterable[Job], gates: FeatureGates) -> tuple[Job, ...]:
+def unrecorded_jobs(js: JobSet, departed: Iterable[Job], gates: FeatureGates) -> tuple[Job, ...]:
     """The Jobs of `departed` whose end the status does not record yet."""
-    sorted_ = sort_jobs(js, (), layout_of(js), gates, departed)
-    return (*sorted_.unrecorded, *(child.job for child in sorted_.failed))
+    children = sort_jobs(js, (), layout_of(js), gates, departed)
+    return (*children.unrecorded, *(child.job for child in children.failed))

@@ -12,7 +12,7 @@ from api.indexes import format_indexes, max_text_bytes
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, keep
-from controllers.planning.child_jobs import NONE, ChildJobs
+from controllers.planning.child_jobs import NO_JOBS, ChildJobs
 from controllers.planning.observed import Observed
 
 _JOBS_PER_SECOND_OF_DELAY = 40
@@ -31,12 +31,12 @@ _NEGLIGIBLE_DELAY = 0.001
 
 def count(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
     """One entry of `status.replicatedJobsStatus` for each ReplicatedJob of the spec, by descending name."""
-    failed = Counter(child.replicated_job for child in children.failed if not child.gone)
+    failed = Counter(child.replicated_job for child in children.failed if not child.was_deleted)
     stored = {s.name: s for s in js.status.replicated_jobs_status}
     longest = max_text_bytes(len(js.spec.replicated_jobs))
     entries = []
     for name in sorted((r.name for r in js.spec.replicated_jobs), reverse=True):
-        tally, completed = children.tallies.get(name, NONE), children.completed[name]
+        tally, completed = children.tallies.get(name, NO_JOBS), children.completed[name]
         entry = ReplicatedJobStatus(
             name=name,
             ready=tally.ready,

@@ -29,10 +29,10 @@ If a Job has a backoffLimit of 10,000 or more, the last pod that is kept is take
 (kube-controller-manager, --terminated-pod-gc-threshold).
 """
 
-_KILLED = {137, 143}
+_KILL_CODES = {137, 143}
 """Exit codes of containers that SIGKILL or SIGTERM has ended."""
 
-_BY_INDEX = {"FailedIndexes", "MaxFailedIndexesExceeded"}
+_INDEX_REASONS = {"FailedIndexes", "MaxFailedIndexesExceeded"}
 """Failure reasons of a Job that failed by its indexes."""
 
 _FAIL_JOB_MESSAGE = re.compile(
@@ -46,8 +46,8 @@ _FAIL_JOB_MESSAGE = re.compile(
 class FailedContainer:
     """A failed pod and its failed container. `pod` is empty if no pod is known, `container` if no container failed.
 
-    `message`: the last part of the container's termination message. `why`: the kubelet's reason for the end of the
-    container or pod, empty if the kubelet gives no reason.
+    `message`: the last part of the container's termination message. `kubelet_reason`: the kubelet's reason
+    for the end of the container or pod, empty if the kubelet gives no reason.
     """
 
     pod: str = ""
@@ -55,21 +55,23 @@ class FailedContainer:
     container: str = ""
     exit_code: int | None = None
     message: str = ""
-    why: str = ""
+    kubelet_reason: str = ""
 
     def __str__(self) -> str:
         """Container, pod, node and exit code in words; if no container failed, the kubelet's reason about the pod."""
         location = f" on node {self.node}" if self.node else ""
         if self.exit_code is None:
-            return f"pod {self.pod}{location} has failed: {self.why}" if self.why else ""
+            return f"pod {self.pod}{location} has failed: {self.kubelet_reason}" if self.kubelet_reason else ""
         return f"container {self.container} of pod {self.pod}{location} ended with exit code {self.exit_code}"
 
 
 def failed_container(pod: FailedPod, end: Ended | None) -> FailedContainer:
     """The record of a failed pod. `end`: how its failed container ended, None if no container of the pod failed."""
     if end is None:
-        return FailedContainer(pod.name, pod.node, why=pod.why)
-    return FailedContainer(pod.name, pod.node, end.container, end.exit_code, end.message, pod.why or end.why)
+        return FailedContainer(pod.name, pod.node, kubelet_reason=pod.kubelet_reason)
+    return FailedContainer(
+        pod.name, pod.node, end.container, end.exit_code, end.message, pod.kubelet_reason or end.reason
+    )
 
 
 def named_by(job: Job) -> FailedContainer:
@@ -94,8 +96,8 @@ def decides_by_pods(job: Job) -> bool:
 
 def decisive_pod(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> FailedPod | None:
     """The pod by which the Job failed; None if that pod is not among `pods`, or the Job did not fail by a pod."""
-    ranked = _up_to_decisive(job, rjob, pods)
-    return ranked[-1] if ranked else None
+    counted_pods = _counted_pods(job, rjob, pods)
+    return counted_pods[-1] if counted_pods else None
 
 
 def candidates(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> tuple[FailedPod, ...]:
@@ -106,8 +108,8 @@ def candidates(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> tupl
     """
     deleting = [pod for pod in pods if pod.deleting]
     first_failures = (_first_failed(subset) for subset in (pods, deleting, without_victims(job, pods)))
-    refused = sorted((pod for pod in pods if pod.why and not pod.ends), key=_end_order)[:1]
-    candidate_pods = (*_up_to_decisive(job, rjob, pods), *(pod for pod, _ in filter(None, first_failures)), *refused)
+    refused_pods = sorted((pod for pod in pods if pod.kubelet_reason and not pod.ends), key=_end_order)[:1]
+    candidate_pods = (*_counted_pods(job, rjob, pods), *(pod for pod, _ in filter(None, first_failures)), *refused_pods)
     return tuple({pod.name: pod for pod in candidate_pods}.values())
 
 
@@ -131,11 +133,11 @@ def may_have_missed_pods(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod
     """Whether the true decisive pod may be missing in `pods`, because more than `MAX_COUNTED` failed pods count."""
     if job.failure is None or len(pods) < MAX_COUNTED:
         return False
-    limit = _limit(rjob.job_spec, job.failure.reason)
-    return limit >= MAX_COUNTED and len(_up_to_decisive(job, rjob, pods)) == MAX_COUNTED
+    limit = _failure_limit(rjob.job_spec, job.failure.reason)
+    return limit >= MAX_COUNTED and len(_counted_pods(job, rjob, pods)) == MAX_COUNTED
 
 
-def _up_to_decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> list[FailedPod]:
+def _counted_pods(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> list[FailedPod]:
     """The pods that count, in order of their end, up to the decisive one; empty if the Job did not fail by a pod."""
     failure = job.failure
     if failure is None or not decides_by_pods(job):
@@ -145,17 +147,17 @@ def _up_to_decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) ->
     if failure.reason.startswith("PodFailurePolicy"):
         if match := _failure_match(job):
             return [pod for pod in pods if pod.name == match["pod"]][:1]
-        return [pod for pod in ended_pods if _verdict(rules, pod) == "FailJob"][:1]
-    retries = (rjob.job_spec.get("backoffLimitPerIndex") or 0) if failure.reason in _BY_INDEX else 0
-    counted = [pod for pod in ended_pods if not pod.deleting and _counts(_verdict(rules, pod), pod, retries)]
-    return counted[: min(_limit(rjob.job_spec, failure.reason) + 1, MAX_COUNTED)]
+        return [pod for pod in ended_pods if _rule_action(rules, pod) == "FailJob"][:1]
+    retries = (rjob.job_spec.get("backoffLimitPerIndex") or 0) if failure.reason in _INDEX_REASONS else 0
+    counted = [pod for pod in ended_pods if not pod.deleting and _is_counted(_rule_action(rules, pod), pod, retries)]
+    return counted[: min(_failure_limit(rjob.job_spec, failure.reason) + 1, MAX_COUNTED)]
 
 
 def container_of(job: Job, pod: FailedPod, name: str) -> Ended | None:
     """The failed container of a pod: the one that the Job's message names, else `name`, else the first that failed."""
     match = _failure_match(job)
     container_name = (match["container"] if match else "") or name
-    return next((end for end in pod.ends if end.container == container_name), None) or _first(pod.ends)
+    return next((end for end in pod.ends if end.container == container_name), None) or _first_end(pod.ends)
 
 
 def matches_pod(rule: FailurePolicyRule, pod: FailedPod) -> bool:
@@ -171,7 +173,7 @@ def matching(requirement: OnExitCodes, ends: Sequence[Ended]) -> Ended | None:
     if requirement.container_name:
         ends = [end for end in ends if end.container == requirement.container_name]
     is_listed_wanted = requirement.operator == "In"
-    return _first([end for end in ends if (end.exit_code in requirement.values) == is_listed_wanted])
+    return _first_end([end for end in ends if (end.exit_code in requirement.values) == is_listed_wanted])
 
 
 def first_failed(pods: Sequence[FailedPod]) -> FailedContainer:
@@ -181,8 +183,8 @@ def first_failed(pods: Sequence[FailedPod]) -> FailedContainer:
     """
     if first := _first_failed(pods):
         return failed_container(*first)
-    refused = min((pod for pod in pods if pod.why), key=_end_order, default=None)
-    return failed_container(refused, None) if refused else FailedContainer()
+    refused_pod = min((pod for pod in pods if pod.kubelet_reason), key=_end_order, default=None)
+    return failed_container(refused_pod, None) if refused_pod else FailedContainer()
 
 
 def without_victims(job: Job, pods: Sequence[FailedPod]) -> Sequence[FailedPod]:
@@ -198,44 +200,44 @@ def without_victims(job: Job, pods: Sequence[FailedPod]) -> Sequence[FailedPod]:
 
 def _is_victim(pod: FailedPod, decided_at: str) -> bool:
     """Whether a pod ended because its Job had already failed, at `decided_at` (RFC 3339)."""
-    was_killed = all(end.exit_code in _KILLED and not end.why for end in pod.ends)
+    was_killed = all(end.exit_code in _KILL_CODES and not end.reason for end in pod.ends)
     ended_later = pod.ended_at > decided_at or (pod.ended_at == decided_at and was_killed)
     return ended_later and not "" < pod.deletion_asked < decided_at
 
 
 def _first_failed(pods: Sequence[FailedPod]) -> tuple[FailedPod, Ended] | None:
-    ends = ((pod, end) for pod in pods if (end := _first(pod.ends)))
-    return min(ends, key=lambda pod_and_end: (pod_and_end[1].at, pod_and_end[0].name), default=None)
+    ends = ((pod, end) for pod in pods if (end := _first_end(pod.ends)))
+    return min(ends, key=lambda pod_and_end: (pod_and_end[1].ended_at, pod_and_end[0].name), default=None)
 
 
-def _first(ends: Sequence[Ended]) -> Ended | None:
-    return min(ends, key=lambda end: end.at, default=None)
+def _first_end(ends: Sequence[Ended]) -> Ended | None:
+    return min(ends, key=lambda end: end.ended_at, default=None)
 
 
 def _end_order(pod: FailedPod) -> tuple[str, str]:
     return pod.ended_at, pod.name
 
 
-def _counts(verdict: str, pod: FailedPod, retries: int) -> bool:
-    """Whether a failed pod counts, given the verdict of the rules. `retries`: failures that an index may have."""
-    return verdict == "FailIndex" or (verdict != "Ignore" and pod.index_failures >= retries)
+def _is_counted(rule_action: str, pod: FailedPod, retries: int) -> bool:
+    """Whether a failed pod counts. `rule_action`: see `_rule_action`. `retries`: failures that an index may have."""
+    return rule_action == "FailIndex" or (rule_action != "Ignore" and pod.index_failures >= retries)
 
 
-def _limit(job_spec: JSON, reason: str) -> int:
+def _failure_limit(job_spec: JSON, reason: str) -> int:
     """How many pods, or indexes, may fail before the Job fails for `reason`."""
-    if reason in _BY_INDEX:
+    if reason in _INDEX_REASONS:
         indexes: int | None = job_spec.get("maxFailedIndexes") if reason == "MaxFailedIndexesExceeded" else None
         return indexes or 0
     limit: int | None = job_spec.get("backoffLimit")
     return BACKOFF_LIMIT if limit is None else limit
 
 
-def _verdict(rules: Sequence[JSON], pod: FailedPod) -> str:
+def _rule_action(rules: Sequence[JSON], pod: FailedPod) -> str:
     """The action of the first rule of a podFailurePolicy that matches the pod; `Count` if no rule matches it."""
-    return next((rule["action"] for rule in rules if _applies(rule, pod)), "Count")
+    return next((rule["action"] for rule in rules if _rule_matches(rule, pod)), "Count")
 
 
-def _applies(rule: JSON, pod: FailedPod) -> bool:
+def _rule_matches(rule: JSON, pod: FailedPod) -> bool:
     codes = rule.get("onExitCodes")
     if codes is not None:
         requirement = OnExitCodes(

@@ -24,7 +24,7 @@ from controllers.planning.observed import Ended, FailedPod, PodOnTaintedNode
 from controllers.planning.status import StatusDraft
 from controllers.planning.worker_failures import worker_failures
 
-MAX_BYTES = 256
+MAX_REASON_BYTES = 256
 """At most this many bytes of the message that says why a node caused a failure."""
 
 
@@ -57,7 +57,7 @@ def count_failures(ctx: Context, draft: StatusDraft, failed_jobs: Iterable[Child
     policy = avoid_policy(ctx)
     if policy is None or draft.status.terminal_state:
         return
-    _count(ctx, draft, policy, _blames(ctx, policy, {child.job.metadata.uid for child in failed_jobs}))
+    _count_nodes(ctx, draft, policy, _blames(ctx, policy, {child.job.metadata.uid for child in failed_jobs}))
 
 
 def count_replacements(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTaintedNode]) -> None:
@@ -70,11 +70,11 @@ def count_replacements(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTai
     if policy is None:
         return
     counted = {node.name: node.last_time for node in draft.status.failed_nodes}
-    uncounted_pods = [pod for pod in pods if counted.get(pod.node, "") < max(pod.since, pod.created)]
-    _count(ctx, draft, policy, _blame_nodes(uncounted_pods))
+    uncounted_pods = [pod for pod in pods if counted.get(pod.node, "") < max(pod.tainted_since, pod.created)]
+    _count_nodes(ctx, draft, policy, _blame_nodes(uncounted_pods))
 
 
-def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, blames: Mapping[str, Blame]) -> None:
+def _count_nodes(ctx: Context, draft: StatusDraft, policy: AvoidNodes, blames: Mapping[str, Blame]) -> None:
     """Count a failure for each of the nodes."""
     if not blames:
         return
@@ -98,18 +98,18 @@ def _blames(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, Bl
     blames: dict[str, Blame] = {}
     node_policy, observed = node_failure.policy_of(ctx.js), ctx.observed
     if node_policy is not None and ctx.gates[node_failure.GATE]:
-        due = node_failure.due(observed.pods_on_failed_nodes, node_policy.after_seconds, ctx.now)
-        blames |= _blame_nodes(pod for pod in due if pod.job_uid in uids and not pod.ended)
+        due_pods = node_failure.pods_due(observed.pods_on_failed_nodes, node_policy.after_seconds, ctx.now)
+        blames |= _blame_nodes(pod for pod in due_pods if pod.job_uid in uids and not pod.ended)
     for uid in uids & observed.failed_pods.keys():
         for failed_pod in observed.failed_pods[uid]:
             if node_policy is not None and node_failure.has_lost_container(failed_pod):
                 reason = f"{node_failure.REASON}: {node_failure.restart_message(failed_pod)}"
             else:
-                reason = _fault(policy, failed_pod)
+                reason = _failure_cause(policy, failed_pod)
             if failed_pod.node and reason:
                 blames.setdefault(failed_pod.node, Blame(reason, failed_pod.topology, failed_pod.domain))
     for child, pod, _ in worker_failures(ctx.js, ctx.children.active, observed.pods, observed.last_ends):
-        reason = _fault(policy, FailedPod(pod.pod, pod.node, (Ended(pod.container, pod.exit_code or 0),)))
+        reason = _failure_cause(policy, FailedPod(pod.pod, pod.node, (Ended(pod.container, pod.exit_code or 0),)))
         if child.job.metadata.uid in uids and reason:
             blames.setdefault(pod.node, Blame(reason))
     return blames
@@ -124,7 +124,7 @@ def _blame_nodes(pods: Iterable[PodOnTaintedNode]) -> dict[str, Blame]:
     return blames
 
 
-def _fault(policy: AvoidNodes, pod: FailedPod) -> str:
+def _failure_cause(policy: AvoidNodes, pod: FailedPod) -> str:
     """Why the node caused the failure of the pod; empty if it did not.
 
     A pod that is being deleted has failed because its Job has failed.
@@ -144,7 +144,7 @@ def _failed_again(node: FailedNode, blame: Blame, policy: AvoidNodes, now: str) 
         name=node.name,
         failures=node.failures + 1,
         last_time=now,
-        reason=blame.reason.encode()[:MAX_BYTES].decode(errors="ignore"),
+        reason=blame.reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore"),
         topology_key=(blame.topology if blame.domain else node.topology_key) if has_domain_scope else "",
         domain=(blame.domain or node.domain) if has_domain_scope else "",
     )

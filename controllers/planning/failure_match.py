@@ -57,10 +57,10 @@ def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
             failed_jobs[child.job.metadata.uid] = FailedByPod(child, FailedContainer(pod.name, pod.node), pod.created)
     node_policy = policy.node_failure if policy is not None else None
     if node_policy is not None and ctx.gates[node_failure.GATE] and not ctx.js.spec.suspend:
-        due = node_failure.due(observed.pods_on_failed_nodes, node_policy.after_seconds, ctx.now)
-        for child, lost in node_failure.lost_jobs(ctx.js, ctx.gates, ctx.children.active, due).failed:
+        due = node_failure.pods_due(observed.pods_on_failed_nodes, node_policy.after_seconds, ctx.now)
+        for child, lost in node_failure.sort_lost_pods(ctx.js, ctx.gates, ctx.children.active, due).failed_jobs:
             failed = node_failure.as_node_failure(child, lost, ctx.now)
-            since = max(lost.since, lost.created)
+            since = max(lost.tainted_since, lost.created)
             failed_jobs[child.job.metadata.uid] = FailedByPod(failed, FailedContainer(lost.name, lost.node), since)
     if node_policy is not None and ctx.gates[node_failure.GATE]:
         failed_jobs |= _failed_by_restarted_nodes(ctx)
@@ -138,7 +138,10 @@ class Failure:
             end = container_of(job, pod, policy.container_name if policy else "")
         container = failed_container(pod, end)
         if rule and rule.on_pod_reasons:
-            return container, f": {container} ({container.why})" if end and container.why else f": {container}"
+            return (
+                container,
+                f": {container} ({container.kubelet_reason})" if end and container.kubelet_reason else f": {container}",
+            )
         return container, f": {container}" if end else ""
 
 

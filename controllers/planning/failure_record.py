@@ -104,7 +104,7 @@ class Record:
             node=pod.node,
             container=pod.container,
             exit_code=pod.exit_code,
-            pod_reason=pod.why.encode()[:REASON_LIMIT].decode(errors="ignore"),
+            pod_reason=pod.kubelet_reason.encode()[:REASON_LIMIT].decode(errors="ignore"),
             termination_message=pod.message,
             step=step,
         )

@@ -69,7 +69,7 @@ def group_context(
     js: JobSet, wanted: Forest, owned: OwnedGroups, children: ChildJobs, leftovers: frozenset[str] | None
 ) -> GroupContext:
     name = js.metadata.name
-    active = {child.name: child for child in children.active if not child.gone}
+    active = {child.name: child for child in children.active if not child.was_deleted}
     completed = frozenset(
         job_name(name, rjob, index) for rjob, indexes in children.completed.items() for index in indexes
     )

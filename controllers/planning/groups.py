@@ -57,8 +57,8 @@ class GroupPlan:
     - `scheduled`: whether every group was scheduled. `refused`: (name, message) of each PodGroup that kube-scheduler
       cannot place.
     - `startable`: names of the Jobs in groups that may run; None: all. Jobs without a group may run in either case.
-    - `settled`: whether `forest` is final. It becomes final when it is known which groups the API server serves.
-    - `freed`: whether the set is suspended, and its groups are gone or being deleted.
+    - `is_final`: whether `forest` is final. It becomes final when it is known which groups the API server serves.
+    - `is_freed`: whether the set is suspended, and its groups are gone or being deleted.
     """
 
     forest: Forest | None
@@ -67,8 +67,8 @@ class GroupPlan:
     scheduled: bool = False
     refused: tuple[tuple[str, str], ...] = ()
     startable: frozenset[str] | None = None
-    settled: bool = True
-    freed: bool = False
+    is_final: bool = True
+    is_freed: bool = False
 
     def may_run(self, job: str) -> bool:
         """Whether groups allow the Job to be created or resumed."""
@@ -99,7 +99,7 @@ def decide(
     """
     if js.spec.scheduling is not None and grouped_jobs(js) > MAX_JOBS:
         message = f"no Job is created: a JobSet with spec.scheduling may have {MAX_JOBS} Jobs, split it"
-        return GroupPlan(None, state=(False, "TooManyJobs", message), startable=frozenset(), settled=False)
+        return GroupPlan(None, state=(False, "TooManyJobs", message), startable=frozenset(), is_final=False)
     wanted_forest = forest(js)
     if known is None or wanted_forest is None:
         return GroupPlan(wanted_forest, () if known is None else OwnedGroups.from_known(known).removals(workload=True))
@@ -132,10 +132,10 @@ def _without_api(js: JobSet, wanted_forest: Forest, reason: str, message: str, *
     """The plan if the API server lacks something: Jobs wait or, if groups are not `required`, run without groups."""
     if reason == "Discovering" and any(c.type == keys.GROUPS_READY for c in js.status.conditions):
         # The manager has just started. In a moment it knows whether the stored condition is still true.
-        return GroupPlan(wanted_forest, startable=frozenset(), settled=False)
+        return GroupPlan(wanted_forest, startable=frozenset(), is_final=False)
     if required or reason in {"Discovering", "NameConflict"}:
         state = False, reason, f"no Job is created: {message}"
-        return GroupPlan(wanted_forest, state=state, startable=frozenset(), settled=reason != "Discovering")
+        return GroupPlan(wanted_forest, state=state, startable=frozenset(), is_final=reason != "Discovering")
     message = f"{message}. The Jobs run without groups, as scheduling.whenUnavailable is Ignore"
     return GroupPlan(None, state=(False, reason, message))
 
@@ -156,7 +156,7 @@ def _free_groups(ctx: GroupContext) -> GroupPlan:
     are_suspended = all(child.job.spec.suspend for child in ctx.active.values())
     actions = ctx.owned.removals(workload=True) if are_suspended else ()
     state = False, "Suspended", "the set is suspended and has no groups"
-    return GroupPlan(ctx.wanted, actions, state, freed=are_suspended)
+    return GroupPlan(ctx.wanted, actions, state, is_freed=are_suspended)
 
 
 @dataclass(frozen=True, slots=True)

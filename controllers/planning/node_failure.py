@@ -42,19 +42,19 @@ def policy_of(js: JobSet) -> NodeFailure | None:
 
 def _seconds_waited(pod: PodOnTaintedNode, now: str) -> float:
     """Seconds since the node failed, or since the pod was created if that was later."""
-    return seconds_between(max(pod.since, pod.created), now)
+    return seconds_between(max(pod.tainted_since, pod.created), now)
 
 
-def due(pods: Iterable[PodOnTaintedNode], seconds: int, now: str) -> list[PodOnTaintedNode]:
+def pods_due(pods: Iterable[PodOnTaintedNode], seconds: int, now: str) -> list[PodOnTaintedNode]:
     """The pods that have been on a failed node for at least `seconds`, in the order in which the nodes failed."""
     due_pods = [pod for pod in pods if _seconds_waited(pod, now) >= seconds]
-    return sorted(due_pods, key=lambda pod: (pod.since, pod.name))
+    return sorted(due_pods, key=lambda pod: (pod.tainted_since, pod.name))
 
 
 def lost_pods(js: JobSet, gates: FeatureGates, observed: Observed) -> list[PodOnTaintedNode]:
     """The pods of the set that its nodeFailure now counts as lost."""
     policy = policy_of(js) if gates[GATE] else None
-    pods = [] if policy is None else due(observed.pods_on_failed_nodes, policy.after_seconds, observed.now)
+    pods = [] if policy is None else pods_due(observed.pods_on_failed_nodes, policy.after_seconds, observed.now)
     return [pod for pod in pods if not pod.ended]
 
 
@@ -66,35 +66,38 @@ def seconds_left(pods: Iterable[PodOnTaintedNode], seconds: int, now: str, secon
 
 
 @dataclass(frozen=True, slots=True)
-class LostPods:
+class LostPodsByOutcome:
     """Pods on failed nodes, each with its Job.
 
-    `failed`: Jobs that count as failed, each with its first pod on a failed node. `replaced`: pods that their Job
-    replaces while all other pods of the set restart in place.
+    `failed_jobs`: Jobs that count as failed, each with its first pod on a failed node. `replaced_pods`: pods that their
+    Job replaces while all other pods of the set restart in place.
     """
 
-    failed: list[tuple[Child, PodOnTaintedNode]]
-    replaced: list[tuple[Child, PodOnTaintedNode]]
+    failed_jobs: list[tuple[Child, PodOnTaintedNode]]
+    replaced_pods: list[tuple[Child, PodOnTaintedNode]]
 
 
-def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnTaintedNode]) -> LostPods:
-    """Sort the Jobs of these pods: those that count as failed, and those that replace the pods.
+def sort_lost_pods(
+    js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnTaintedNode]
+) -> LostPodsByOutcome:
+    """Sort these pods by what follows: their Job counts as failed, or their Job replaces them.
 
     A pod that has ended is not a failure, and neither is a pod that is being deleted while its Job has all of its pods.
     The Job then has a replacement or, with in-place restart, has not noticed the deletion yet.
     """
     running = {child.job.metadata.uid: child for child in children if not (child.deleting or child.job.spec.suspend)}
-    failed: dict[str, tuple[Child, PodOnTaintedNode]] = {}
-    replaced: list[tuple[Child, PodOnTaintedNode]] = []
+    failed_jobs: dict[str, tuple[Child, PodOnTaintedNode]] = {}
+    replaced_pods: list[tuple[Child, PodOnTaintedNode]] = []
     for pod in pods:
         child = running.get(pod.job_uid)
         if child is None or pod.ended:
             continue
         if _is_replaced(js, gates, child, pod):
-            replaced.append((child, pod))  # the Job creates no other pod before this one is gone (podReplacementPolicy)
+            # The Job creates no other pod before this one is gone (podReplacementPolicy).
+            replaced_pods.append((child, pod))
         elif not (pod.deleting and _has_all_pods(child.job)):
-            failed.setdefault(pod.job_uid, (child, pod))
-    return LostPods(list(failed.values()), replaced)
+            failed_jobs.setdefault(pod.job_uid, (child, pod))
+    return LostPodsByOutcome(list(failed_jobs.values()), replaced_pods)
 
 
 def _has_all_pods(job: Job) -> bool:
@@ -159,5 +162,5 @@ def restart_message(pod: FailedPod) -> str:
 def describe_node(pod: PodOnTaintedNode) -> str:
     """A relative clause about the node: that it does not exist, or its taint, and since when."""
     if not pod.taint:
-        return f"which does not exist since {pod.since}"
-    return f"which has the taint {pod.taint} since {pod.since}"
+        return f"which does not exist since {pod.tainted_since}"
+    return f"which has the taint {pod.taint} since {pod.tainted_since}"

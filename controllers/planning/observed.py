@@ -15,16 +15,16 @@ from kube.model.meta import Owner
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A container that ended with an exit code other than 0. `at` is RFC 3339, empty if it is not known.
+    """A container that ended with an exit code other than 0. `ended_at` is RFC 3339, empty if it is not known.
 
-    `message`: the last part of its termination message. `why`: the reason for its end, unless that is Error.
+    `message`: the last part of its termination message. `reason`: the reason for its end; empty if the reason is Error.
     """
 
     container: str
     exit_code: int
-    at: str = ""
+    ended_at: str = ""
     message: str = ""
-    why: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class FailedPod:
       index.
     - `reasons`: the reason in the pod's status, and the reasons for which its containers ended. `topology`, `domain`:
       in exclusive placement, the key and value of the node label by which the Job was placed; a leader has no `domain`.
-    - `why`: reason and message of the pod's status if the kubelet has evicted or refused it. `deletion_asked`: when the
-      pod's deletion was asked for, RFC 3339; empty if it is not known.
+    - `kubelet_reason`: reason and message of the pod's status if the kubelet has evicted or refused it.
+      `deletion_asked`: when the pod's deletion was asked for, RFC 3339; empty if it is not known.
     """
 
     name: str
@@ -53,13 +53,13 @@ class FailedPod:
     reasons: tuple[str, ...] = ()
     topology: str = ""
     domain: str = ""
-    why: str = ""
+    kubelet_reason: str = ""
     deletion_asked: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPod:
-    """A pod of phase Pending without a scheduling gate. `created`: RFC 3339. `why`: why it does not run.
+    """A pod of phase Pending without a scheduling gate. `created`: RFC 3339. `reason`: why it does not run.
 
     `unschedulable`: the oldest pod of the same Job for which kube-scheduler has found no node; None if there is no such
     pod. `nodeless`: the oldest pod of the same Job that one more node may help; None if there is no such pod.
@@ -68,7 +68,7 @@ class PendingPod:
     name: str
     node: str
     created: str
-    why: str
+    reason: str
     nodeless: "PendingPod | None" = None
     unschedulable: "PendingPod | None" = None
 
@@ -79,8 +79,8 @@ class PodOnTaintedNode:
 
     - `job_uid`: the UID of the Job that controls the pod. `created`: RFC 3339.
     - `taint`: the key of the taint; empty if the node does not exist, or has no taint and pods on it are evicted.
-      `since`: when the taint was added, RFC 3339. If the API server does not say when, or the node does not exist,
-      `since` is when this process first saw that; for `maintenance` it is then empty.
+      `tainted_since`: when the taint was added, RFC 3339. If the API server does not say when, or the node does not
+      exist, `tainted_since` is when this process first saw that; for `maintenance` it is then empty.
     - `deleting`: the pod has a deletion timestamp. `ended`: its phase is Succeeded or Failed. `evicted`: it is being
       deleted by an eviction, and has not succeeded; only for nodes in maintenance. `tracked`: its Job will count it
       when it has ended.
@@ -93,7 +93,7 @@ class PodOnTaintedNode:
     job_uid: str
     node: str
     taint: str
-    since: str
+    tainted_since: str
     created: str = ""
     deleting: bool = False
     ended: bool = False
@@ -139,7 +139,7 @@ class Observed:
     - `jobs`: Jobs whose controlling owner has the JobSet's UID, including Jobs that are being deleted.
     - `departed`: Jobs of the JobSet that were deleted after they had finished or were bound to fail. The status may
       not record their end yet.
-    - `foreign`: by name, the owner of each Job that is labeled with this JobSet's name and has another owner.
+    - `foreign_owners`: by name, the owner of each Job that is labeled with this JobSet's name and has another owner.
     - `unreadable`: by name, what is wrong with each Job of the namespace that this program cannot decode.
     - `service`: the Service of the wanted name, whoever owns it.
     - `claims`: names of the volume claims that the set wants and that exist.
@@ -180,7 +180,7 @@ class Observed:
     counts_waited: float | None = None
     write_seconds: float = 0.0
     departed: tuple[Job, ...] = ()
-    foreign: Mapping[str, Owner] = field(default_factory=dict)
+    foreign_owners: Mapping[str, Owner] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()
     last_ends: Mapping[str, Ended] = field(default_factory=dict)
     failed_pods: FailedPodsByJob = field(default_factory=dict)

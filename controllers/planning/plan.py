@@ -72,7 +72,7 @@ STEPS: tuple[Step, ...] = (
     suspend_or_resume,
     restart_in_place,
 )
-WITH_SPARES: tuple[Step, ...] = (end_spares, *STEPS, give_places, keep_spares)
+STEPS_WITH_SPARES: tuple[Step, ...] = (end_spares, *STEPS, give_places, keep_spares)
 """The steps of a set with spares. For a set that runs with fewer Jobs than wanted, `grow_back` is added at the end."""
 
 
@@ -131,7 +131,7 @@ class Planning:
 
 def _take_steps(ctx: Context) -> Plan:
     partials: list[Partial] = []
-    steps = WITH_SPARES if ctx.observed.spares else STEPS
+    steps = STEPS_WITH_SPARES if ctx.observed.spares else STEPS
     for step in (*steps, grow_back) if ctx.js.status.reduced_replicas else steps:
         partial = step(ctx)
         if partial is NOTHING:
@@ -141,10 +141,10 @@ def _take_steps(ctx: Context) -> Plan:
             break
         ctx = ctx.after(partial)
     combined_plan = combine(partials)
-    return _close(ctx, combined_plan) if combined_plan.pod_query is None else combined_plan
+    return _final_plan(ctx, combined_plan) if combined_plan.pod_query is None else combined_plan
 
 
-def _close(ctx: Context, combined_plan: Plan) -> Plan:
+def _final_plan(ctx: Context, combined_plan: Plan) -> Plan:
     """The final plan. A status in which only counts differ may wait for the next write."""
     stored, counted = ctx.js.status, ctx.counted
     status = counted if combined_plan.status is None else combined_plan.status
@@ -156,15 +156,17 @@ def _close(ctx: Context, combined_plan: Plan) -> Plan:
     if differs and not is_written:
         requeue_after = delay if requeue_after is None else min(delay, requeue_after)
     due_status = _with_late_fields(ctx, status) if is_due else None
-    counters = due_status
+    counts_status = due_status
     if combined_plan.actions and not stored.replicated_jobs_status:
-        counters = _with_late_fields(ctx, counted)  # the first counts do not wait if something is refused
+        counts_status = _with_late_fields(ctx, counted)  # the first counts do not wait if something is refused
     elif is_due and combined_plan.actions and status != counted:
-        counters = _with_late_fields(ctx, counted) if counted != stored and not _write_delay(ctx, counted) else None
+        counts_status = (
+            _with_late_fields(ctx, counted) if counted != stored and not _write_delay(ctx, counted) else None
+        )
     return replace(
         combined_plan,
         status=due_status if is_written else None,
-        counters=counters,
+        counters=counts_status,
         events=combined_plan.events if is_written else (),
         requeue_after=requeue_after,
         queued=ctx.queued,

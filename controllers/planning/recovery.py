@@ -34,26 +34,30 @@ def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
     if status.execution_attempts is None or stored.terminal_state:
         return status
     old_times = stored.recovery or Recovery()
-    runs, begins = _runs(ctx, status), status.execution_attempts != stored.execution_attempts
-    restarts = _restarts(stored, status) and not _is_planned(stored, status)
-    failure_time = _failed_at(ctx) if restarts or status.terminal_state == keys.FAILED else ""
-    is_same = old_times.running == runs and old_times.since and status.spares == stored.spares
-    is_same = is_same and not (begins or restarts or status.terminal_state or ctx.js.spec.suspend)
+    is_running, begins_attempt = _is_running(ctx, status), status.execution_attempts != stored.execution_attempts
+    is_restart = _is_restart(stored, status) and not _is_planned(stored, status)
+    failure_time = _failure_time(ctx) if is_restart or status.terminal_state == keys.FAILED else ""
+    is_unchanged = old_times.running == is_running and old_times.since and status.spares == stored.spares
+    is_unchanged = is_unchanged and not (begins_attempt or is_restart or status.terminal_state or ctx.js.spec.suspend)
     times = old_times
-    if not is_same:
+    if not is_unchanged:
         times = _count_seconds(old_times, failure_time, now, sum(entry.ready for entry in stored.spares))
         is_counting = not (ctx.js.spec.suspend or status.terminal_state)
         # The clock of another process may have been ahead.
         counted_until = old_times.since if elapsed_seconds(now, old_times.since) else now
-        times = replace(times, running=runs, since=counted_until if is_counting else "")
+        times = replace(times, running=is_running, since=counted_until if is_counting else "")
     was_over = _is_over(times)
     if not (was_over or ctx.js.spec.suspend):
-        times = replace(times, attempts=(*times.attempts[:-1], _with_progress(ctx, times.attempts[-1], runs=runs)))
-    if begins or (restarts and was_over):
-        since = failure_time or _lost_since(old_times, now) if restarts else _started_at(ctx)
-        times = _begin(times, status.execution_attempts, since, now, restarts=restarts)
-        if runs and not restarts:
-            times = replace(times, attempts=(*times.attempts[:-1], _with_progress(ctx, times.attempts[-1], runs=runs)))
+        times = replace(
+            times, attempts=(*times.attempts[:-1], _with_progress(ctx, times.attempts[-1], runs=is_running))
+        )
+    if begins_attempt or (is_restart and was_over):
+        since = failure_time or _lost_since(old_times, now) if is_restart else _started_at(ctx)
+        times = _begin(times, status.execution_attempts, since, now, restarts=is_restart)
+        if is_running and not is_restart:
+            times = replace(
+                times, attempts=(*times.attempts[:-1], _with_progress(ctx, times.attempts[-1], runs=is_running))
+            )
     return replace(status, recovery=times)
 
 
@@ -77,7 +81,7 @@ def _moment(text: str) -> datetime | None:
     return moment if moment.tzinfo else None
 
 
-def _runs(ctx: Context, status: JobSetStatus) -> bool:
+def _is_running(ctx: Context, status: JobSetStatus) -> bool:
     """Whether every Job that may run by now is ready or has completed."""
     if ctx.js.spec.suspend or status.terminal_state:
         return False
@@ -89,7 +93,7 @@ def _runs(ctx: Context, status: JobSetStatus) -> bool:
     )
 
 
-def _restarts(old: JobSetStatus, new: JobSetStatus) -> bool:
+def _is_restart(old: JobSetStatus, new: JobSetStatus) -> bool:
     """Whether the new status restarts the set, a part of the set, or its workers in place."""
     counts = [(s.restarts, s.previous_in_place_restart_attempt, _single_restarts(s)) for s in (old, new)]
     return counts[0] != counts[1]
@@ -106,7 +110,7 @@ def _single_restarts(status: JobSetStatus) -> int:
     return sum(sum(entry.job_restarts) for entry in status.replicated_jobs_status)
 
 
-def _failed_at(ctx: Context) -> str:
+def _failure_time(ctx: Context) -> str:
     """Time of the first failure that this plan decides about; empty if unknown."""
     moments = (moment for moment in _failures(ctx) if _moment(moment) is not None)
     return min(moments, key=lambda text: (_moment(text), text), default="")

@@ -36,12 +36,13 @@ _QUOTED = 64
 class Budget(NamedTuple):
     """Numbers that limit the restarts of a set together with maxRestarts.
 
-    - `in_place`: how many restarts in place are allowed before all Jobs of the set are created again; None: any number.
-    - `in_parts`: how many restarts of parts of the set have been counted towards maxRestarts.
+    - `restarts_in_place`: how many restarts in place are allowed before all Jobs of the set are created again; None:
+      any number.
+    - `restarts_of_parts`: how many restarts of parts of the set have been counted towards maxRestarts.
     """
 
-    in_place: int | None = None
-    in_parts: int = 0
+    restarts_in_place: int | None = None
+    restarts_of_parts: int = 0
 
 
 def apply_reports(ctx: Context, draft: StatusDraft) -> None:
@@ -88,16 +89,16 @@ def apply_attempts(
     container_restarts = max((pod.restarts for pod in current_pods), default=0) - uncounted_restarts(js)
     failure = next((failure for failure in failures if failure.attempt == highest), None)
     if max(container_restarts, highest - _attempts_outside_max_restarts(draft.status)) > policy.max_restarts:
-        _fail(draft, failure)
+        _fail_set(draft, failure)
         return
-    restarts_left = policy.max_restarts - draft.status.restarts_count_towards_max - budget.in_parts
+    restarts_left = policy.max_restarts - draft.status.restarts_count_towards_max - budget.restarts_of_parts
     expected = _expected_reports(js, draft)
     if expected is None or not attempts:
         return
-    in_place_limit = budget.in_place
+    in_place_limit = budget.restarts_in_place
     if in_place_limit is not None and _has_used_up(in_place_limit, draft.status, attempts):
         subject = "restarts in place have" if in_place_limit > 1 else "restart in place has"
-        _recreate(draft, restarts_left, "InPlaceRestartsUsedUp", f"{in_place_limit} {subject} not helped", failure)
+        _recreate_jobs(draft, restarts_left, "InPlaceRestartsUsedUp", f"{in_place_limit} {subject} not helped", failure)
     elif len(attempts) == expected and len(set(attempts)) == 1:
         if highest < (draft.status.current_in_place_restart_attempt or 0):
             return  # the watch is behind: the pods have reported a later attempt in the meantime
@@ -107,7 +108,7 @@ def apply_attempts(
         _leaves_completed_jobs(js, draft.status, highest)
     ):
         reason = "pods have succeeded that a restart in place would leave behind"
-        _recreate(draft, restarts_left, "InPlaceRestartImpossible", reason, failure)
+        _recreate_jobs(draft, restarts_left, "InPlaceRestartImpossible", reason, failure)
     elif highest > requested_attempt(draft.status):
         _record_restart(draft, highest, failure)
         draft.update(previous_in_place_restart_attempt=highest - 1)
@@ -151,13 +152,13 @@ def _has_used_up(limit: int, status: JobSetStatus, attempts: Sequence[int]) -> b
     return in_place_restarts > limit and (min(attempts) < highest or in_place_restarts == limit + 1)
 
 
-def _fail(draft: StatusDraft, failure: WorkerFailure | None) -> None:
+def _fail_set(draft: StatusDraft, failure: WorkerFailure | None) -> None:
     reason, message = "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts"
-    _record(draft, reason, message, failure)
+    _record_failure(draft, reason, message, failure)
     fail_set(draft, reason, message)
 
 
-def _record(draft: StatusDraft, reason: str, message: str, failure: WorkerFailure | None) -> None:
+def _record_failure(draft: StatusDraft, reason: str, message: str, failure: WorkerFailure | None) -> None:
     """Record the end of the attempt in the history, with the failed Job and pod if the failure of a worker is known."""
     entry = FailedAttempt(attempt=draft.status.execution_attempts or 0, reason=reason, message=message)
     record_failure(draft, entry if failure is None else failure.added_to(entry))
@@ -166,17 +167,19 @@ def _record(draft: StatusDraft, reason: str, message: str, failure: WorkerFailur
 def _record_restart(draft: StatusDraft, attempt: int, failure: WorkerFailure | None) -> None:
     """Record the failure, if known, because of which all pods begin `attempt`. Each attempt is recorded only once."""
     if failure is not None and attempt > requested_attempt(draft.status):
-        _record(draft, "InPlaceRestart", "", failure)
+        _record_failure(draft, "InPlaceRestart", "", failure)
 
 
-def _recreate(draft: StatusDraft, restarts_left: int, reason: str, cause: str, failure: WorkerFailure | None) -> None:
+def _recreate_jobs(
+    draft: StatusDraft, restarts_left: int, reason: str, cause: str, failure: WorkerFailure | None
+) -> None:
     """Restart the whole set if another counted restart is allowed; otherwise the set fails."""
     if restarts_left > 0:
         message = f"recreating all jobs: {cause}"
-        _record(draft, reason, message, failure)
+        _record_failure(draft, reason, message, failure)
         restart_set(draft, reason, message, counts=True)
     else:
-        _fail(draft, failure)
+        _fail_set(draft, failure)
 
 
 def _attempts_outside_max_restarts(status: JobSetStatus) -> int:

@@ -17,7 +17,7 @@ from api.indexes import Indexes
 from api.jobset import JobSet
 from api.layout import Layout
 from controllers.planning.child_jobs import (
-    NONE,
+    NO_JOBS,
     Child,
     ChildJobs,
     Tally,
@@ -101,25 +101,27 @@ def _differences(before: tuple[Job, ...], now: tuple[Job, ...]) -> tuple[list[Jo
     return None if len(removed_jobs) + len(new_jobs) > len(now) / 2 else (removed_jobs, new_jobs)
 
 
-def _replace_jobs(known: ChildJobs, before: ChildJobs, after: ChildJobs, layout: Layout) -> ChildJobs | None:
-    """`known` with the Jobs of `after` instead of `before`; None if sorting all Jobs could give another result."""
-    if _has_unplaced_jobs(before) or _has_unplaced_jobs(after):
+def _replace_jobs(last_sorted: ChildJobs, removed: ChildJobs, added: ChildJobs, layout: Layout) -> ChildJobs | None:
+    """`last_sorted` with the Jobs of `added` instead of `removed`; None if sorting all Jobs might differ."""
+    if _has_unplaced_jobs(removed) or _has_unplaced_jobs(added):
         return None
-    completed = _completed_indexes(known, before, after)
+    completed = _completed_indexes(last_sorted, removed, added)
     if completed is None:
         return None
-    existing = _existing(known, before, after)
+    existing = _existing(last_sorted, removed, added)
     return dataclasses.replace(
-        known,
-        active=_replace_children(known.active, before.active, after.active),
-        failed=_replace_children(known.failed, before.failed, after.failed),
-        previous=_replace_children(known.previous, before.previous, after.previous),
-        surplus=_replace_children(known.surplus, before.surplus, after.surplus),
-        redundant=_replace_children(known.redundant, before.redundant, after.redundant),
+        last_sorted,
+        active=_replace_children(last_sorted.active, removed.active, added.active),
+        failed=_replace_children(last_sorted.failed, removed.failed, added.failed),
+        previous=_replace_children(last_sorted.previous, removed.previous, added.previous),
+        surplus=_replace_children(last_sorted.surplus, removed.surplus, added.surplus),
+        redundant=_replace_children(last_sorted.redundant, removed.redundant, added.redundant),
         completed=completed,
         existing=existing,
-        fully_existing=known.fully_existing if existing is known.existing else _fully_existing(existing, layout),
-        tallies=_recount(known.tallies, before.tallies, after.tallies),
+        fully_existing=last_sorted.fully_existing
+        if existing is last_sorted.existing
+        else _fully_existing(existing, layout),
+        tallies=_recount(last_sorted.tallies, removed.tallies, added.tallies),
     )
 
 
@@ -130,41 +132,41 @@ def _has_unplaced_jobs(children: ChildJobs) -> bool:
 
 
 def _replace_children(
-    known: tuple[Child, ...], before: tuple[Child, ...], after: tuple[Child, ...]
+    last_children: tuple[Child, ...], removed: tuple[Child, ...], added: tuple[Child, ...]
 ) -> tuple[Child, ...]:
-    """The known children without those of `before` and with those of `after`, in order."""
-    if not before and not after:
-        return known
-    changes = [(child_order(child), False, child) for child in before]
-    changes += [(child_order(child), True, child) for child in after]
+    """`last_children` without those of `removed` and with those of `added`, in order."""
+    if not removed and not added:
+        return last_children
+    changes = [(child_order(child), False, child) for child in removed]
+    changes += [(child_order(child), True, child) for child in added]
     children: list[Child] = []
     start = 0
     for index, is_new, child in sorted(changes, key=itemgetter(0, 1)):
-        position = bisect_left(known, index, start, key=child_order)
-        children += known[start:position]
+        position = bisect_left(last_children, index, start, key=child_order)
+        children += last_children[start:position]
         children += [child] * is_new
         start = position if is_new else position + 1
-    return (*children, *known[start:])
+    return (*children, *last_children[start:])
 
 
-def _completed_indexes(known: ChildJobs, before: ChildJobs, after: ChildJobs) -> Mapping[str, Indexes] | None:
+def _completed_indexes(last_sorted: ChildJobs, removed: ChildJobs, added: ChildJobs) -> Mapping[str, Indexes] | None:
     """The completed indexes by ReplicatedJob; None if an index may no longer be completed."""
-    indexes = dict(known.completed)
-    for name, completed in after.completed.items():
-        if any(index in before.completed[name] and index not in completed for index in before.existing[name]):
+    indexes = dict(last_sorted.completed)
+    for name, completed in added.completed.items():
+        if any(index in removed.completed[name] and index not in completed for index in removed.existing[name]):
             return None
-        indexes[name] = indexes[name].union(index for index in after.existing[name] if index in completed)
+        indexes[name] = indexes[name].union(index for index in added.existing[name] if index in completed)
     return indexes
 
 
-def _existing(known: ChildJobs, before: ChildJobs, after: ChildJobs) -> Mapping[str, set[int]]:
+def _existing(last_sorted: ChildJobs, removed: ChildJobs, added: ChildJobs) -> Mapping[str, set[int]]:
     """The indexes in use by ReplicatedJob."""
     changed_indexes = {
-        name: (known.existing[name] - before.existing[name]) | indexes
-        for name, indexes in after.existing.items()
-        if indexes != before.existing[name]
+        name: (last_sorted.existing[name] - removed.existing[name]) | indexes
+        for name, indexes in added.existing.items()
+        if indexes != removed.existing[name]
     }
-    return {**known.existing, **changed_indexes} if changed_indexes else known.existing
+    return {**last_sorted.existing, **changed_indexes} if changed_indexes else last_sorted.existing
 
 
 def _fully_existing(existing: Mapping[str, set[int]], layout: Layout) -> frozenset[str]:
@@ -174,9 +176,12 @@ def _fully_existing(existing: Mapping[str, set[int]], layout: Layout) -> frozens
 
 
 def _recount(
-    known: Mapping[str, Tally], before: Mapping[str, Tally], after: Mapping[str, Tally]
+    last_tallies: Mapping[str, Tally], removed: Mapping[str, Tally], added: Mapping[str, Tally]
 ) -> Mapping[str, Tally]:
     """The counts by ReplicatedJob, for each that has active Jobs."""
-    names = before.keys() | after.keys()
-    new = {name: replace_counts(known.get(name, NONE), before.get(name, NONE), after.get(name, NONE)) for name in names}
-    return {name: counts for name, counts in {**known, **new}.items() if counts.running + counts.suspended}
+    names = removed.keys() | added.keys()
+    new = {
+        name: replace_counts(last_tallies.get(name, NO_JOBS), removed.get(name, NO_JOBS), added.get(name, NO_JOBS))
+        for name in names
+    }
+    return {name: counts for name, counts in {**last_tallies, **new}.items() if counts.running + counts.suspended}

@@ -115,36 +115,38 @@ def free_places(ctx: Context, name: str) -> list[PoolPod]:
         for job in spares.jobs
         if job.metadata.deletion_timestamp is None
     }
-    away = observed.nodes_in_maintenance.union(
+    unusable_nodes = observed.nodes_in_maintenance.union(
         (node.name for node in ctx.status.failed_nodes), (pod.node for pod in observed.pods_on_failed_nodes)
     )
-    spare_pods = [pod for pod in observed.spare_pods if pod.is_spare and pod.job_uid in jobs and pod.node not in away]
+    spare_pods = [
+        pod for pod in observed.spare_pods if pod.is_spare and pod.job_uid in jobs and pod.node not in unusable_nodes
+    ]
     if not is_exclusive(ctx, name):
         return spare_pods
     own_keys = {uid: job_key(ctx.js.metadata.namespace, job.metadata.name) for uid, job in jobs.items()}
-    pod_counts = Counter(pod.job_uid for pod in spare_pods if pod.job_key == own_keys[pod.job_uid])
+    ready_pod_counts = Counter(pod.job_uid for pod in spare_pods if pod.job_key == own_keys[pod.job_uid])
     nominated = {pod.nominated for pod in observed.spare_pods if pod.leads and pod.gated}
-    ready_jobs = {uid for uid, job in jobs.items() if pod_counts[uid] >= pods_at_once(job.spec)}
+    ready_jobs = {uid for uid, job in jobs.items() if ready_pod_counts[uid] >= pods_at_once(job.spec)}
     return [pod for pod in spare_pods if pod.leads and (pod.job_uid in ready_jobs or pod.node in nominated)]
 
 
-def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTaintedNode]) -> None:
-    """Promise places to the replacements of `lost` pods, and of pods that failed on avoided nodes."""
+def promise_places(ctx: Context, draft: StatusDraft, lost_pods: Iterable[PodOnTaintedNode]) -> None:
+    """Promise places to the replacements of `lost_pods`, and of pods that failed on avoided nodes."""
     if not ctx.gates[GATE] or draft.status.terminal_state:
         return
     js = replace(ctx.js, status=draft.status)
     avoided = {node.name for node in nodes_to_avoid(js, ctx.now)} if avoid_policy(ctx) is not None else set()
-    failed = ((uid, pod) for uid, pods in ctx.observed.failed_pods.items() for pod in pods if pod.node in avoided)
-    lost_pods = [
-        *((pod.job_uid, pod.name) for pod in lost),
-        *((uid, pod.name) for uid, pod in failed if not pod.deleting),
+    failed_pods = ((uid, pod) for uid, pods in ctx.observed.failed_pods.items() for pod in pods if pod.node in avoided)
+    pods_to_replace = [
+        *((pod.job_uid, pod.name) for pod in lost_pods),
+        *((uid, pod.name) for uid, pod in failed_pods if not pod.deleting),
     ]
     children = (*ctx.children.active, *ctx.children.failed, *ctx.children.previous)
     jobs = {child.job.metadata.uid: child.replicated_job for child in children}
-    for name in targets(ctx):
-        to_rank = promised_rank if is_exclusive(ctx, name) else rank_of
+    for name in replicated_jobs_with_spares(ctx):
+        rank_of_pod = promised_rank if is_exclusive(ctx, name) else rank_of
         indexes = _job_indexes(ctx, name)
-        lost_ranks = sorted(to_rank(pod) for uid, pod in lost_pods if jobs.get(uid) == name)
+        lost_ranks = sorted(rank_of_pod(pod) for uid, pod in pods_to_replace if jobs.get(uid) == name)
         entry = _entry(ctx, draft, name)
         notes = [promise for promise in entry.promised_to if promise.startswith(COUNTED_PREFIX)]
         promises = [promise for promise in entry.promised_to if promise not in notes]
@@ -220,7 +222,7 @@ def promises_of(ctx: Context, name: str) -> tuple[str, ...]:
     return _entry(ctx, ctx.draft(), name).promised_to
 
 
-def targets(ctx: Context) -> Iterator[str]:
+def replicated_jobs_with_spares(ctx: Context) -> Iterator[str]:
     """Names of the ReplicatedJobs that have spares."""
     return iter(dict.fromkeys(spares.group.spare_for for spares in ctx.observed.spares))
 

@@ -25,13 +25,13 @@ from controllers.planning.child_jobs import ChildJobs
 class Unmet(NamedTuple):
     """A ReplicatedJob that has not reached the `state` that another ReplicatedJob waits for.
 
-    `state`: Ready, Complete, Active or Succeeded. `done` of `needed` Jobs have reached it.
+    `state`: Ready, Complete, Active or Succeeded. `reached_jobs` of `needed_jobs` Jobs have reached it.
     """
 
     replicated_job: str
     state: str
-    done: int
-    needed: int
+    reached_jobs: int
+    needed_jobs: int
 
 
 class Stages:
@@ -52,7 +52,9 @@ class Stages:
         self._last = self._last_released()
         self._released = {rjob.name for stage in self._stages[: self._last + 1] for rjob in stage}
         # In an ordered start: the first ReplicatedJob that has not started. Later ReplicatedJobs wait for it.
-        self._front = next((name for name in self._replicas if not self.started(name)), None) if self._ordered else None
+        self._first_unstarted = (
+            next((name for name in self._replicas if not self.started(name)), None) if self._ordered else None
+        )
 
     def started(self, name: str) -> bool:
         """Whether every Job of the ReplicatedJob is ready or has succeeded, or was so earlier in this attempt."""
@@ -72,10 +74,10 @@ class Stages:
 
     def is_next(self, rjob: ReplicatedJob) -> bool:
         """Whether the ReplicatedJob may start and, in an ordered start, all ReplicatedJobs before it have started."""
-        return self.may_start(rjob) and (rjob.name in self._running or not self._is_behind_front(rjob.name))
+        return self.may_start(rjob) and (rjob.name in self._running or not self._is_behind_first_unstarted(rjob.name))
 
-    def _is_behind_front(self, name: str) -> bool:
-        return self._front is not None and self._position[name] > self._position[self._front]
+    def _is_behind_first_unstarted(self, name: str) -> bool:
+        return self._first_unstarted is not None and self._position[name] > self._position[self._first_unstarted]
 
     def startable_jobs(self) -> Iterator[ReplicatedJob]:
         """The ReplicatedJobs that may start now. An ordered start ends with the first that has not started."""
@@ -97,7 +99,9 @@ class Stages:
             return tuple(Unmet(name, self._state, self.progress(name), self._replicas[name]) for name in names)
         if self._ordered:
             return (
-                (self._unmet_state(self._front, "Ready"),) if self._front and self._is_behind_front(rjob.name) else ()
+                (self._unmet_state(self._first_unstarted, "Ready"),)
+                if self._first_unstarted and self._is_behind_first_unstarted(rjob.name)
+                else ()
             )
         if self.may_start(rjob):
             return ()
@@ -122,7 +126,7 @@ class Stages:
         if self._state not in {"Ready", "Active"}:
             return counts.succeeded
         tally = self._tally(name)
-        in_state = counts.ready - tally.halting if self._state == "Ready" else tally.there
+        in_state = counts.ready - tally.halting if self._state == "Ready" else tally.started
         return counts.succeeded + (0 if self._suspended else in_state)
 
     def status_entries(self) -> tuple[ReplicatedJobStatus, ...]:

@@ -107,7 +107,7 @@ def late_jobs(
         return []
     candidates = ((child, pending.get(child.job.metadata.uid)) for child in children if is_starting(child.job))
     return [
-        as_failed(child, REASON, f"pod {pod.name} was not running {seconds} s after its creation: {pod.why}", now)
+        as_failed(child, REASON, f"pod {pod.name} was not running {seconds} s after its creation: {pod.reason}", now)
         for child, pod in candidates
         if pod is not None and is_late(pod, seconds, now) and not child.deleting
     ]

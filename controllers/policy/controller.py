@@ -31,11 +31,11 @@ from policy.types import JobSetPolicy
 
 NAME: Final = "jobset-policy"
 WORKERS = 2
-LOOK_AGAIN = 3600.0
+LONGEST_PAUSE = 3600.0
 """At most this many seconds until an exception in force is reconciled again, even if the clock is changed."""
 END_DELAY = 0.1
 """Seconds from the end of an exception until it is reconciled, since clocks differ."""
-_OF_REPLICAS: Final = {"firstUsed", "reviewsFrom"}
+_FIELDS_OF_REPLICAS: Final = {"firstUsed", "reviewsFrom"}
 """Fields of an exception's status that `controllers.policy.uses` writes."""
 NOTES = {
     EXPIRED: "it does not count any more: {message}; JobSets that exist go on",
@@ -134,13 +134,13 @@ class PolicyReconciler:
         """Update the conditions of one policy or exception."""
         try:
             if not request.namespace:
-                await self._policy(request.name)
+                await self._reconcile_policy(request.name)
                 return None
-            return await self._exception(request)
+            return await self._reconcile_exception(request)
         except NotFound:
             return None  # the object is gone, or the CRD has no status
 
-    async def _policy(self, name: str) -> None:
+    async def _reconcile_policy(self, name: str) -> None:
         policies = self.source.in_force
         policy = next((policy for policy in policies if policy.metadata.name == name), None)
         if policy is None:
@@ -157,18 +157,18 @@ class PolicyReconciler:
         body = {"metadata": {"resourceVersion": stored.metadata.resource_version}, "status": written_status}
         await self._client.patch(JOBSET_POLICIES, name, body, subresource="status")
 
-    async def _exception(self, request: Request) -> Result | None:
+    async def _reconcile_exception(self, request: Request) -> Result | None:
         exception = self.source.exception(request.namespace, request.name)
         if exception is None:
             return None
         policy_name = exception.spec.policy
         policy = next((each for each in self.source.in_force if each.metadata.name == policy_name), None)
         namespace = await self.source.namespace(request.namespace)
-        at = self._now()
-        stands = standing(exception, policy, namespace, at)
-        status = exception_status(exception, stands, clock.rfc3339(at))
+        now = self._now()
+        stands = standing(exception, policy, namespace, now)
+        status = exception_status(exception, stands, clock.rfc3339(now))
         if status != exception.status:
-            await self._write(exception, msgspec.to_builtins(status))
+            await self._write_exception_status(exception, msgspec.to_builtins(status))
             for condition in reportable_conditions(exception.status, status):
                 event = FIRST_USED if condition.type == USED else EXPIRED
                 note = NOTES[event].format(policy=policy_name, message=condition.message)
@@ -177,12 +177,12 @@ class PolicyReconciler:
                     self._metrics.exception(policy_name, event)
         if stands.why_not or stands.end_time is None:
             return None
-        return Result(min((stands.end_time - at).total_seconds() + END_DELAY, LOOK_AGAIN))
+        return Result(min((stands.end_time - now).total_seconds() + END_DELAY, LONGEST_PAUSE))
 
-    async def _write(self, exception: JobSetPolicyException, status: dict[str, object]) -> None:
+    async def _write_exception_status(self, exception: JobSetPolicyException, status: dict[str, object]) -> None:
         """Write every field that this controller sets; `until` is removed if it is unset now."""
         meta = exception.metadata
-        fields = {"until": None, **{key: value for key, value in status.items() if key not in _OF_REPLICAS}}
+        fields = {"until": None, **{key: value for key, value in status.items() if key not in _FIELDS_OF_REPLICAS}}
         body = {"metadata": {"resourceVersion": meta.resource_version}, "status": fields}
         await self._client.patch(POLICY_EXCEPTIONS, meta.name, body, subresource="status", namespace=meta.namespace)
 

@@ -94,10 +94,10 @@ class Enforcement:
         self._trusted = tuple(trusted)
         self._now = now
         self._applied_versions: object = None
-        self._stored: dict[Key, bytes] | None = None
-        """The objects that were applied; None: not known, since an earlier manager may have applied some."""
-        self._due = 0.0
-        self._logged = -LOG_EVERY
+        self._applied_digests: dict[Key, bytes] | None = None
+        """The encoded objects that were applied; None: not known, since an earlier manager may have applied some."""
+        self._next_reapply = 0.0
+        self._last_log_time = -LOG_EVERY
 
     async def run(self) -> None:
         """Keep the objects of all policies applied, until cancelled."""
@@ -112,19 +112,23 @@ class Enforcement:
         """Apply the objects of policies that have changed, or all if that is due. Returns whether that succeeded."""
         policies, time = self._source.in_force, asyncio.get_running_loop().time()
         enforced = [policy for policy in policies if policy.spec.is_enforced_by_api_server]
-        if not (enforced or self._stored or (policies and self._stored is None)):
+        if not (enforced or self._applied_digests or (policies and self._applied_digests is None)):
             return True
         exceptions = self._source.all_exceptions if enforced else ()
         versions = (
             [(each.metadata.uid, each.metadata.generation) for each in policies],
-            [(each.metadata.uid, each.metadata.resource_version) for each in exceptions if _is_about(each, enforced)],
+            [
+                (each.metadata.uid, each.metadata.resource_version)
+                for each in exceptions
+                if _is_for_any_policy(each, enforced)
+            ],
         )
-        reapply = bool(enforced) and time >= self._due
+        reapply = bool(enforced) and time >= self._next_reapply
         if versions == self._applied_versions and not reapply:
             return True
         has_succeeded = await self._apply(policies, exceptions, reapply=reapply)
         self._applied_versions = versions if has_succeeded else None
-        self._due = time + REAPPLY_AFTER if reapply else self._due
+        self._next_reapply = time + REAPPLY_AFTER if reapply else self._next_reapply
         return has_succeeded
 
     async def _apply(
@@ -136,10 +140,10 @@ class Enforcement:
         failed_names: set[str] = set()
         states: dict[str, EnforcementState] = {}
         try:
-            if self._stored is None:
-                self._stored = dict.fromkeys(await self._earlier_objects(), b"")
+            if self._applied_digests is None:
+                self._applied_digests = dict.fromkeys(await self._earlier_objects(), b"")
         except (KubeError, TimeoutError) as error:
-            self._log("", error)
+            self._log_failure("", error)
             self._set_states(
                 {each.metadata.name: _failure(error) for each in policies if each.spec.is_enforced_by_api_server}
             )
@@ -150,23 +154,23 @@ class Enforcement:
                 bodies = list(enforced_objects(policy, policies, circumstances, self._gates))
                 wanted_keys.update(map(_key, bodies))
                 for body in bodies:
-                    await self._store(body, self._stored, reapply=reapply)
+                    await self._store(body, self._applied_digests, reapply=reapply)
                 states[name] = APPLIED if bodies else NOTHING
             except Exception as error:  # noqa: BLE001 -- a bug in one rule must not end the manager
                 failed_names.add(compiled_name(name))
                 states[name] = _failure(error)
-                self._log(name, error)
+                self._log_failure(name, error)
         self._set_states(
             {each.metadata.name: states[each.metadata.name] for each in policies if each.spec.is_enforced_by_api_server}
         )
-        for key in [key for key in self._stored if key not in wanted_keys and key[1] not in failed_names]:
+        for key in [key for key in self._applied_digests if key not in wanted_keys and key[1] not in failed_names]:
             try:
                 await self._remove(key)
             except (KubeError, TimeoutError) as error:
                 failed_names.add(key[1])
-                self._log(key[1], error)
+                self._log_failure(key[1], error)
             else:
-                del self._stored[key]
+                del self._applied_digests[key]
         return not failed_names
 
     def _set_states(self, states: dict[str, EnforcementState]) -> None:
@@ -176,10 +180,10 @@ class Enforcement:
             if name not in old_states or old_states[name].reason != state.reason:
                 self._on_change(name)
 
-    async def _store(self, body: JSON, stored: dict[Key, bytes], *, reapply: bool) -> None:
+    async def _store(self, body: JSON, applied_digests: dict[Key, bytes], *, reapply: bool) -> None:
         resource, name = key = _key(body)
         digest = msgspec.json.encode(body)
-        if not reapply and stored.get(key) == digest:
+        if not reapply and applied_digests.get(key) == digest:
             return
         try:
             await self._client.patch(
@@ -190,7 +194,7 @@ class Enforcement:
             if text := feature.shortfall(await self._client.server_version()):
                 raise _TooOldError(text) from error
             raise
-        stored[key] = digest
+        applied_digests[key] = digest
 
     async def _remove(self, key: Key) -> None:
         resource, name = key
@@ -218,10 +222,10 @@ class Enforcement:
                 continue  # this API server does not serve the kind
         return keys
 
-    def _log(self, name: str, error: Exception) -> None:
+    def _log_failure(self, name: str, error: Exception) -> None:
         time = asyncio.get_running_loop().time()
-        if time >= self._logged + LOG_EVERY:
-            self._logged = time
+        if time >= self._last_log_time + LOG_EVERY:
+            self._last_log_time = time
             log.warning("policy %s is not kept in the API server: %s", name, _failure(error).message)
 
 
@@ -237,5 +241,5 @@ def _key(body: JSON) -> Key:
     return next(resource for resource in KINDS if resource.kind == body["kind"]), body["metadata"]["name"]
 
 
-def _is_about(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy]) -> bool:
+def _is_for_any_policy(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy]) -> bool:
     return any(policy.metadata.name == exception.spec.policy for policy in policies)

@@ -11,7 +11,7 @@ from controllers.planning.child_jobs import Child
 from controllers.planning.elastic import replacements
 from controllers.planning.observed import PendingPod
 from controllers.planning.start_timeout import StartLimits, next_check
-from controllers.planning.steps.grow_back import SETTLE
+from controllers.planning.steps.grow_back import SETTLE_SECONDS
 from kube.model.meta import ObjectMeta
 from tests.support.model.full_cluster import (
     AFTER,
@@ -264,7 +264,7 @@ class TestWhoseNumber:
         assert world.placeholders == ["js-workers-4", "js-workers-5"]
         world.run(*world.placeholders)
         world.settle()
-        world.pass_time(SETTLE)
+        world.pass_time(SETTLE_SECONDS)
         world.finish_restart()
         assert set(labels(world, keys.REPLICATED_JOB_REPLICAS).values()) == {"6"}
         assert (world.status.restarts, len(world.workers)) == (2, 6)

@@ -223,13 +223,15 @@ class TestInTheWordsOfTheKubelet:
             [summary(msgspec.convert({"metadata": {"name": "p"}, "status": situation["status"]}, Pod))]
         )
         assert found.pod == "p"
-        words = [*found.why.removesuffix("...").split(": ", 1), *found.message.splitlines()[-1:]]
+        words = [*found.kubelet_reason.removesuffix("...").split(": ", 1), *found.message.splitlines()[-1:]]
         assert words[-1].strip()[:150] in situation["says"]
         assert any(words) or situation["says"].endswith("exit code 1"), "it says more than the exit code"
 
     def test_control_characters_and_length(self):
         status = {"phase": "Failed", "reason": "Evicted", "message": "\x1b[31mno\n\tdisk " + "x" * 9999}
-        why = first_failed([summary(msgspec.convert({"metadata": {"name": "p"}, "status": status}, Pod))]).why
+        why = first_failed(
+            [summary(msgspec.convert({"metadata": {"name": "p"}, "status": status}, Pod))]
+        ).kubelet_reason
         assert why.startswith("Evicted: [31mno disk xxx")
         assert len(why) <= 200
 

@@ -59,7 +59,7 @@ class TestDefect11:
         await blind.reconcile()
         assert len(blind.writes()) == asked, "it is not asked for again before that"
         api.drop("jobs", "js-workers-1")
-        blind.memory.foreign = Until({}, 0.0)
+        blind.memory.foreign_owners = Until({}, 0.0)
         assert await blind.reconcile() is None
         assert ("ns", "js-workers-1") in api.objects("jobs")
 

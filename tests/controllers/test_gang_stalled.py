@@ -214,4 +214,4 @@ class TestNothingToLookAt:
             job["spec"]["template"]["spec"].pop("schedulingGroup")
             job["status"]["ready"] = 2
         found = stalled_trees(world.observe())
-        assert (found.trees, found.ignored) == ((), None)
+        assert (found.trees, found.ignored_root) == ((), None)

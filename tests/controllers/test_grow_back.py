@@ -11,7 +11,7 @@ from api.placeholders import MAX_PLACEHOLDERS, as_placeholder
 from api.spares import HOLD_COMMAND
 from controllers.planning.child_jobs import sort_jobs
 from controllers.planning.limits import DEFAULT_LIMITS
-from controllers.planning.steps.grow_back import RETRY, SETTLE
+from controllers.planning.steps.grow_back import RETRY_SECONDS, SETTLE_SECONDS
 from kube.model.meta import Owner
 from tests.support.model.full_cluster import AFTER, GATES, labels, smaller
 from tests.support.model.lives import suspend
@@ -27,7 +27,7 @@ class TestMore:
         world.run("js-workers-3")
         world.settle()
         assert (world.status.restarts, world.held) == (2, [("workers", 3, 1)])
-        world.pass_time(SETTLE - 1)
+        world.pass_time(SETTLE_SECONDS - 1)
         assert world.status.restarts == 2
         world.pass_time(1)
         assert (world.status.restarts, world.held) == (3, [])
@@ -42,7 +42,7 @@ class TestMore:
         history = world.status.attempt_history
         world.run("js-workers-3")
         world.settle()
-        world.pass_time(SETTLE)
+        world.pass_time(SETTLE_SECONDS)
         said = (
             "replicatedJob workers continues with 4 of 4 Jobs: there is room for 1 more; this restart is planned, and"
             " does not count towards maxRestarts"
@@ -55,7 +55,7 @@ class TestMore:
         world = smaller(gates={**GATES, "JobSetRecoveryTimes": True})
         world.run("js-workers-3")
         world.settle()
-        world.pass_time(SETTLE)
+        world.pass_time(SETTLE_SECONDS)
         world.finish_restart()
         failure, fewer, more = world.status.recovery.attempts[-3:]
         assert failure.detected_after_seconds is not None
@@ -83,7 +83,7 @@ class TestMore:
         world.run("js-workers-1")
         world.settle()
         assert world.placeholders == [], "not at once: pods that are ready now and then make no Job each time"
-        world.pass_time(RETRY)
+        world.pass_time(RETRY_SECONDS)
         assert world.placeholders == ["js-workers-3"]
 
     def test_a_name_that_another_owner_has_is_tried_again(self):
@@ -108,7 +108,7 @@ class TestMore:
         world.settle()
         assert (len(world.workers), world.placeholders) == (3, []), "workers first"
         world.run()
-        world.pass_time(RETRY)
+        world.pass_time(RETRY_SECONDS)
         assert world.placeholders == ["js-workers-3"]
 
     def test_jobs_that_have_completed_do_not_run_again_for_more_of_them(self):
@@ -150,7 +150,7 @@ class TestMore:
         world.settle()
         assert (world.status.restarts, world.placeholders) == (2, [])
         world.collect()
-        world.pass_time(RETRY)
+        world.pass_time(RETRY_SECONDS)
         assert world.placeholders == ["js-workers-3"]
 
     def test_there_are_never_many(self):

@@ -49,7 +49,7 @@ def test_names_that_others_hold_are_found_wherever_they_are():
     js = stored(jobset(rjob(replicas=MAX_INT32)))
     last = f"train-workers-{MAX_INT32 - 1}"
     decided = plan(
-        observed(js, foreign={last: NO_OWNER, "train-workers-1": NO_OWNER, "train-other-1": NO_OWNER}), GATES
+        observed(js, foreign_owners={last: NO_OWNER, "train-workers-1": NO_OWNER, "train-other-1": NO_OWNER}), GATES
     )
     [warning] = decided.warnings
     assert last in warning.note

@@ -178,7 +178,12 @@ class TestPodsThatSucceeded:
         js = jobset(max_restarts=2, status=at_attempt(0, counted=counted))
         draft = Recorder(js)
         apply_attempts(
-            js, [*pods(1, 0), pod(0, phase="Succeeded")], frozenset({JOB}), draft, Budget(in_parts=in_parts), ()
+            js,
+            [*pods(1, 0), pod(0, phase="Succeeded")],
+            frozenset({JOB}),
+            draft,
+            Budget(restarts_of_parts=in_parts),
+            (),
         )
         assert draft.status.restarts == restarts
         assert draft.status.terminal_state == ("" if restarts > counted else "Failed")

@@ -35,7 +35,7 @@ class TestMaintenance:
         cluster.pod("elsewhere", "n2")
         async with cluster.synced():
             pods, names = cluster.watches.pods_in_maintenance(cluster.jobsets.get("ns", "js"))
-            assert [(pod.taint, pod.since) for pod in pods] == found
+            assert [(pod.taint, pod.tainted_since) for pod in pods] == found
             assert names == ({"n1"} if found else set())
             assert cluster.on_failed_nodes() == [], "that is another policy"
 

@@ -226,7 +226,7 @@ async def a_set_of_its_own(lives: Lives) -> None:
     await lives.come_to_rest()
     assert lives.owners() == [lives.uid] * len(JOBS)
     memory = lives.memories.get(REQUEST, lives.uid)
-    assert (memory.departed, memory.foreign.value) == ({}, {})
+    assert (memory.departed, memory.foreign_owners.value) == ({}, {})
 
 
 async def nothing_is_left(lives: Lives) -> None:

@@ -32,21 +32,21 @@ SAMPLES = {
     "counts_differ_since": 1.5,
     "begins_at": 1.7,
     "rest_until": 2.0,
-    "tried": "create 2 Jobs",
-    "warned": frozenset({Event("Warning", "Reason", "message")}),
+    "failed_plan_line": "create 2 Jobs",
+    "last_warnings": frozenset({Event("Warning", "Reason", "message")}),
     "departed": {"job": JOB},
-    "refused": RefusedJobs({"js-a-0": None}),
-    "foreign": Until({"js-a-0": NO_OWNER}, 3.0),
+    "refused_jobs": RefusedJobs({"js-a-0": None}),
+    "foreign_owners": Until({"js-a-0": NO_OWNER}, 3.0),
     "group_error": Until(("NameConflict", "x"), 4.0),
     "namespace_ends_until": 5.0,
     "reported_group": "group",
     "watched_status": JobSetStatus(),
     "attempt_times": AttemptTimes(suspended=False, restarts=1, start=None),
-    "stalled": Reports(next_check=6.0),
-    "served": {"uid": 6.5},
+    "pod_reports": Reports(next_check=6.0),
+    "place_times": {"uid": 6.5},
     "pool_is_read": True,
     "next_start_check": "2026-01-01T00:00:00Z",
-    "followed": FollowedPods(attempt=1, pods=None),
+    "followed_pods": FollowedPods(attempt=1, pods=None),
     "resumptions": Resumptions(is_reported=False),
     "sorted_jobs": SortedJobs(),
     "job_window": JobWindow(size=100),
@@ -69,7 +69,7 @@ def test_every_field_of_the_record_has_a_sample():
 
 def test_a_new_jobset_of_the_same_name_starts_with_nothing_but_departed_jobs():
     memories = Memories()
-    followed = filled(memories.get_or_create(WHO, "1")).followed
+    followed = filled(memories.get_or_create(WHO, "1")).followed_pods
     assert memories.get_or_create(WHO, "2") == Memory("2", departed={"job": JOB})
     assert followed.over, "its watch of old pods has not ended"
     assert len(memories) == 1

@@ -48,7 +48,7 @@ class NodeWorld(World):
 
 def on_failed_node(world: NodeWorld, job: str = "js-workers-1", **others) -> PodOnTaintedNode:
     """The pod of a Job, on a node that has failed now; it stays on that node."""
-    known = {"node": "n1", "taint": UNREACHABLE, "since": world.now, **others}
+    known = {"node": "n1", "taint": UNREACHABLE, "tainted_since": world.now, **others}
     pod = PodOnTaintedNode(f"{job}-0-abcde", f"pod-of-{job}", world.jobs[job]["metadata"]["uid"], **known)
     world.pods_on_failed_nodes.append(pod)
     return pod
@@ -105,14 +105,16 @@ class TestAPodOnAFailedNode:
     def test_one_that_is_bound_to_such_a_node_later_has_the_whole_time(self):
         world = running()
         world.seconds += 100
-        on_failed_node(world, since=at(0), created=world.now)
+        on_failed_node(world, tainted_since=at(0), created=world.now)
         assert settled_later(world, 29).status.restarts == 0
         assert settled_later(world, 1).status.restarts == 1
 
     def test_the_longest_failure_is_named_first(self):
         world = running()
-        on_failed_node(world, since=at(0), node="n2")
-        world.pods_on_failed_nodes.append(replace(on_failed_node(world), name="first", since="2025-12-31T23:59:59Z"))
+        on_failed_node(world, tainted_since=at(0), node="n2")
+        world.pods_on_failed_nodes.append(
+            replace(on_failed_node(world), name="first", tainted_since="2025-12-31T23:59:59Z")
+        )
         assert settled_later(world, 30).status.attempt_history[0].pod == "first"
 
     def test_a_node_that_has_come_back_unseen_fails_nothing(self):

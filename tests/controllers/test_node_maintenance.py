@@ -162,7 +162,7 @@ class TestTheNotice:
     def test_a_pod_that_came_after_the_taint_tolerates_it(self):
         world = running()
         world.seconds = 10
-        world.bound = [replace(pod, created=at(5), since=at(4)) for pod in world.bound]
+        world.bound = [replace(pod, created=at(5), tainted_since=at(4)) for pod in world.bound]
         taint(world, "n1")
         assert world.status.maintenance is None
 

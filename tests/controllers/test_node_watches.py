@@ -75,7 +75,7 @@ class Cluster:
 
     def on_failed_nodes(self, now: str = NOW) -> list[tuple[str, str, str, str]]:
         found = self.watches.failed_pods(self.jobsets.get("ns", "js"), now)
-        return sorted((pod.name, pod.node, pod.taint, pod.since) for pod in found)
+        return sorted((pod.name, pod.node, pod.taint, pod.tainted_since) for pod in found)
 
     async def read(self, *names: str) -> None:
         await self.watches.read(self.jobsets.get("ns", "js"), names)

@@ -79,7 +79,7 @@ class TestTheLook:
         self.add(api, "d", 40, job="u1", **unscheduled("Unschedulable", "x" * 5000))
         found, again = await self.look(api)
         assert {uid: pod.name for uid, pod in found.items()} == {"u0": "a", "u1": "d"}
-        assert len(found["u1"].why) == LONGEST_REASON
+        assert len(found["u1"].reason) == LONGEST_REASON
         assert again == "2026-01-01T00:10:30+00:00"
         [query] = [dict(call.query) for call in api.requests]
         assert query["labelSelector"] == f"{keys.JOBSET_UID}=js-uid"
@@ -118,7 +118,7 @@ class TestTheLook:
             api.answering = refuse(403, path="/events")
         found, _ = await self.look(api, jobs=5)
         said = '; FailedMount: secret "no pe" not found' if allowed else ""
-        assert found["u0"].why == f"container main: ContainerCreating (node n){said}"
+        assert found["u0"].reason == f"container main: ContainerCreating (node n){said}"
         asked = [dict(call.query)["fieldSelector"] for call in api.requests if call.path.endswith("/events")]
         assert asked == [f"regarding.kind=Pod,regarding.name=p{number},type=Warning" for number in range(3)]
 

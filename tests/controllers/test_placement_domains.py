@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.exclusive import Domain, NoDomain
-from controllers.placement.domains import AT_ONCE, Domains, Map
+from controllers.placement.domains import MAX_WAITING_JOBS, Domains, Map
 from controllers.placement.watches import PlacementWatches
 from kube.client import Client
 from tests.support.model.memory_api import MemoryApi
@@ -214,27 +214,27 @@ class TestSettle:
 
     async def test_only_a_few_jobs_are_waited_for_at_once(self):
         domains = Domains(watches(), WAIT)
-        answers = await asyncio.gather(*(timed(domains, f"j{number}") for number in range(AT_ONCE + 3)))
-        assert [took for _, took in answers] == [about(WAIT)] * AT_ONCE + [0] * 3
-        answers = await asyncio.gather(*(timed(domains, f"k{number}") for number in range(AT_ONCE)))
-        assert [took for _, took in answers] == [about(WAIT)] * AT_ONCE, "another wait is possible again"
+        answers = await asyncio.gather(*(timed(domains, f"j{number}") for number in range(MAX_WAITING_JOBS + 3)))
+        assert [took for _, took in answers] == [about(WAIT)] * MAX_WAITING_JOBS + [0] * 3
+        answers = await asyncio.gather(*(timed(domains, f"k{number}") for number in range(MAX_WAITING_JOBS)))
+        assert [took for _, took in answers] == [about(WAIT)] * MAX_WAITING_JOBS, "another wait is possible again"
 
     async def test_one_beyond_the_limit_may_wait_later(self):
         domains = Domains(watches(), WAIT)
-        await asyncio.gather(*(timed(domains, f"j{number}") for number in range(AT_ONCE + 1)))
-        assert (await timed(domains, f"j{AT_ONCE}"))[1] == about(WAIT)
+        await asyncio.gather(*(timed(domains, f"j{number}") for number in range(MAX_WAITING_JOBS + 1)))
+        assert (await timed(domains, f"j{MAX_WAITING_JOBS}"))[1] == about(WAIT)
 
     async def test_cancelled_waits_leave_nothing_behind(self):
         """The API server gives up on a review; the next one for that Job waits as if there had been none."""
 
         domains = Domains(watches(), WAIT)
-        for number in range(3 * AT_ONCE):
+        for number in range(3 * MAX_WAITING_JOBS):
             task = asyncio.create_task(timed(domains, f"j{number}"))
             await asyncio.sleep(0.01)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        answers = await asyncio.gather(*(timed(domains, f"j{number}") for number in range(AT_ONCE)))
-        assert [took for _, took in answers] == [about(WAIT)] * AT_ONCE
+        answers = await asyncio.gather(*(timed(domains, f"j{number}") for number in range(MAX_WAITING_JOBS)))
+        assert [took for _, took in answers] == [about(WAIT)] * MAX_WAITING_JOBS
 
     async def test_one_that_is_cancelled_does_not_end_the_other_waits(self):
         made = watches()

@@ -25,7 +25,7 @@ def refused(name: str, seen: int = 1) -> FailedPod:
 
 def crashed(name: str, seconds: int, why: str = "") -> FailedPod:
     reasons = (why,) if why else ()
-    return FailedPod(name, "n2", (Ended("main", 137, at(seconds), why=why),), at(seconds), reasons=reasons)
+    return FailedPod(name, "n2", (Ended("main", 137, at(seconds), reason=why),), at(seconds), reasons=reasons)
 
 
 def failed(*pods: FailedPod, **rule: object) -> World:

@@ -297,7 +297,7 @@ def _apply(world: PoolWorld, step: str) -> None:
         case "lose 0" | "lose 1" | "lose both":
             for name in workers:
                 if step in {"lose both", f"lose {name[-1]}"}:
-                    on_failed_node(world, name, since=world.now)
+                    on_failed_node(world, name, tainted_since=world.now)
         case "spare dies":
             world.pool.pop(next((name for name, pod in world.pool.items() if pod.is_spare), ""), None)
         case "pods":

@@ -26,7 +26,7 @@ from api.jobset_status import (
 from controllers.planning.actions import DeleteJob, Event, FailedPodQuery
 from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, restart_set
 from controllers.planning.partial import Partial, Stop, combine
-from controllers.planning.plan import STEPS, WITH_SPARES
+from controllers.planning.plan import STEPS, STEPS_WITH_SPARES
 from controllers.planning.status import StatusDraft
 from controllers.planning.steps.grow_back import grow_back
 from kube.model.meta import Condition
@@ -45,7 +45,7 @@ PARTIALS = st.builds(
 
 def test_each_step_is_in_a_file_of_its_name():
     files = {path.stem for path in Path(package.__path__[0]).glob("*.py")} - {"__init__"}
-    assert {step.__name__ for step in (*WITH_SPARES, grow_back)} == files
+    assert {step.__name__ for step in (*STEPS_WITH_SPARES, grow_back)} == files
     assert all(step.__module__.endswith(f".{step.__name__}") for step in STEPS)
 
 

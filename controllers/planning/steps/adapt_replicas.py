@@ -58,7 +58,7 @@ def _adapt(ctx: Context) -> Partial:
     _set_sizes(ctx, draft, sizes)
     pod = pods[without_node[0].job.metadata.uid]
     changes = [f"replicatedJob {name} continues with {size} of {full_sizes[name]} Jobs" for name, size in sizes.items()]
-    cause = f"pod {pod.name} has found no node for {policy.shrink_after_seconds} s ({pod.why}); {PLANNED}"
+    cause = f"pod {pod.name} has found no node for {policy.shrink_after_seconds} s ({pod.reason}); {PLANNED}"
     restart_set(draft, REASON, list_some(changes, cause, ctx.limits), counts=False, event_type="Normal")
     return draft_result(draft, kind=Stop)
 

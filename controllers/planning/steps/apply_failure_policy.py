@@ -86,7 +86,9 @@ def _failure_order(child: Child) -> tuple[str, int]:
 
 def _pod_query(children: Sequence[Child], failed_pods: FailedPodsByJob, *, needed: bool) -> FailedPodQuery | None:
     """A query about those of the Jobs that still exist and were not looked up; None if there are no such Jobs."""
-    jobs = tuple((c.name, c.job.metadata.uid) for c in children if not c.gone and c.job.metadata.uid not in failed_pods)
+    jobs = tuple(
+        (c.name, c.job.metadata.uid) for c in children if not c.was_deleted and c.job.metadata.uid not in failed_pods
+    )
     return FailedPodQuery(jobs, needed=needed) if jobs else None
 
 
@@ -118,10 +120,10 @@ class _Decisions:
         Returns the Jobs of which events and the attempt history name a pod.
         """
         reported_jobs: list[Child] = []
-        settled: set[str] = set()
+        settled_replicated_jobs: set[str] = set()
         for failure in failures:
             child, rule = failure.child, failure.rule
-            if child.replicated_job in settled:
+            if child.replicated_job in settled_replicated_jobs:
                 continue
             step = self._escalation_step(rule) if rule else 1
             action = escalation.actions_of(rule)[step - 1] if rule else self._default_action(child)
@@ -134,7 +136,7 @@ class _Decisions:
                 break
             match action.scope:
                 case Scope.REPLICATED_JOB:
-                    settled.add(child.replicated_job)
+                    settled_replicated_jobs.add(child.replicated_job)
                 case Scope.JOB:
                     pass
                 case Scope.NOTHING | Scope.JOBSET:

@@ -16,10 +16,10 @@ def arrange_groups(ctx: Context) -> Partial:
     if ctx.js.spec.scheduling is None:
         draft.remove_condition(keys.GROUPS_READY)
         draft.remove_condition(keys.GROUPS_SCHEDULED)
-    if groups.freed:  # the condition was about these groups
+    if groups.is_freed:  # the condition was about these groups
         draft.remove_condition(keys.GROUPS_SCHEDULED)
-    is_settled = ctx.observed.groups is not None and groups.settled
-    wrong_jobs = delete(c for c in ctx.children.active if is_misplaced(c, groups.forest)) if is_settled else ()
+    is_final = ctx.observed.groups is not None and groups.is_final
+    wrong_jobs = delete(c for c in ctx.children.active if is_misplaced(c, groups.forest)) if is_final else ()
     if groups.state is not None:
         true, reason, message = groups.state
         kind = "Normal" if true or reason in NOT_A_WARNING else "Warning"

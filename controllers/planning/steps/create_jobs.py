@@ -29,10 +29,10 @@ def create_jobs(ctx: Context) -> Partial:
     draft = ctx.draft()
     creations: list[CreateJob] = []
     conflicts: list[str] = []
-    foreign, unreadable = _wanted_names(ctx, ctx.observed.foreign), _wanted_names(ctx, ctx.observed.unreadable)
+    foreign, unreadable = _wanted_names(ctx, ctx.observed.foreign_owners), _wanted_names(ctx, ctx.observed.unreadable)
     names_in_use = {job.metadata.name for job in ctx.children.unrecognized} | (ctx.leftovers or frozenset())
-    lag = _lag(ctx)
-    for rjob in ctx.stages.startable_jobs() if _may_create(ctx) and lag is None else ():
+    cache_wait = _cache_wait(ctx)
+    for rjob in ctx.stages.startable_jobs() if _may_create(ctx) and cache_wait is None else ():
         jobs, foreign_names = ctx.ranges[rjob.name], foreign.get(rjob.name, {})
         indexes_in_use = foreign_names.keys() | unreadable.get(rjob.name, {}).keys()
         job_budget = max(ctx.job_budget - len(creations), 0)
@@ -44,11 +44,11 @@ def create_jobs(ctx: Context) -> Partial:
     if is_ordered(ctx.js.spec) and not ctx.js.spec.suspend:
         _report_order(draft, is_complete=ctx.stages.all_started)
     # No watch shows when the name of a foreign or unreadable Job is free again.
-    retry = ctx.limits.foreign_retry if conflicts or unreadable else lag
+    retry = ctx.limits.foreign_retry if conflicts or unreadable else cache_wait
     return draft_result(draft, *creations, requeue_after=retry)
 
 
-def _lag(ctx: Context) -> float | None:
+def _cache_wait(ctx: Context) -> float | None:
     """How many seconds to wait at most for the cache of JobSets; None if the cache is not behind the cache of Jobs.
 
     The cache is behind if there are Jobs of a later attempt. A Job that is created now would belong to an ended
@@ -99,7 +99,7 @@ def _warn_of_foreign_jobs(ctx: Context, draft: StatusDraft, names: list[str]) ->
 
     Jobs of an earlier JobSet of the same name cause no warning: they are being deleted.
     """
-    foreign, same_name = ctx.observed.foreign, Owner(keys.KIND, ctx.js.metadata.name)
+    foreign, same_name = ctx.observed.foreign_owners, Owner(keys.KIND, ctx.js.metadata.name)
     conflicts = [
         f'job "{name}" creation failed with error: it exists already and belongs to {foreign[name]}'
         for name in names

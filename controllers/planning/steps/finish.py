@@ -19,7 +19,7 @@ def finish(ctx: Context) -> Partial:
         return NOTHING
     children = ctx.children
     recognized = (*children.active, *children.previous, *children.surplus, *children.redundant)
-    jobs = (*(child.job for child in recognized if not child.gone), *children.unrecognized)
+    jobs = (*(child.job for child in recognized if not child.was_deleted), *children.unrecognized)
     actions: list[Action] = [*delete_unfinished(jobs), *release_groups(ctx.observed.groups)]
     expiry = expire(ctx.js, ctx.now)
     return replace(expiry, actions=(*actions, *expiry.actions))

@@ -22,7 +22,7 @@ from controllers.planning.spare_places import (
     note_given,
     places_by_job,
     promises_of,
-    targets,
+    replicated_jobs_with_spares,
 )
 from controllers.planning.spares import deletions
 from controllers.planning.status import StatusDraft
@@ -51,7 +51,7 @@ def give_places(ctx: Context) -> Partial:
     draft, since_write = ctx.draft(), ctx.observed.since_status_write
     waits: list[float] = []
     actions: Actions = []
-    for name in targets(ctx):
+    for name in replicated_jobs_with_spares(ctx):
         give = _give_domains if is_exclusive(ctx, name) else _give_single_places
         given_places, ended_ranks = give(ctx, draft, name, actions)
         if promises_of(ctx, name) and is_steady(ctx, name):
@@ -76,7 +76,7 @@ def _give_single_places(ctx: Context, draft: StatusDraft, name: str, actions: Ac
     given_places = places_by_job(ctx, name, waiting, free_places(ctx, name)) if waiting else []
     ended_jobs = _ended_jobs(ctx, given_places)
     for place in given_places:
-        actions.append(replace(_give(place), ended_job=ended_jobs.get(place.spare.job_uid)))
+        actions.append(replace(_place_action(place), ended_job=ended_jobs.get(place.spare.job_uid)))
         _report(draft, place, "place")
     served = {place.pod.uid for place in given_places}
     actions += [LiftGate(pod.name, pod.uid) for pod in waiting if pod.gated and pod.uid not in served]
@@ -106,14 +106,14 @@ def _give_domains(ctx: Context, draft: StatusDraft, name: str, actions: Actions)
     keepers = followers(ctx, {place.spare.job_uid for place in handover.leaders})
     for place in handover.leaders:
         job_keepers = tuple(keepers[place.spare.job_uid])
-        actions.append(replace(_give(place), job_key=place.pod.job_key, keepers=job_keepers))
+        actions.append(replace(_place_action(place), job_key=place.pod.job_key, keepers=job_keepers))
         _report(draft, place, "domain")
-    actions += [_give(place) for place in handover.followers]
+    actions += [_place_action(place) for place in handover.followers]
     actions += [LiftGate(pod.name, pod.uid) for pod in handover.released]
     return handover.leaders, []
 
 
-def _give(place: Place) -> GivePlace:
+def _place_action(place: Place) -> GivePlace:
     pod, spare = place
     return GivePlace(pod.name, pod.uid, spare.name, spare.uid, spare.node, pod.gated)
 

@@ -26,10 +26,10 @@ from controllers.planning.spares import deletions, holds_room
 from controllers.planning.status import StatusDraft, list_some
 from kube.model.meta import age
 
-SETTLE = 3
+SETTLE_SECONDS = 3
 """Seconds for which placeholders hold all places before the set restarts. A failed worker leaves a place that a
 placeholder may take, and the Job controller counts the failure a second later."""
-RETRY = 10
+RETRY_SECONDS = 10
 """Seconds from a deletion of placeholders until placeholders are created again."""
 
 
@@ -48,11 +48,13 @@ def grow_back(ctx: Context) -> Partial:
     missing_jobs = {name: len(indexes) for name, indexes in places(ctx.observed.jobset).items()}
     holds_all = all(entry.held == missing_jobs[entry.name] for entry in entries)
     since = max((entry.held_since for entry in entries if entry.held), default="")
-    seconds_left = (SETTLE if holds_all else policy.shrink_after_seconds) - age(since, ctx.now) if since else math.inf
+    seconds_left = (
+        (SETTLE_SECONDS if holds_all else policy.shrink_after_seconds) - age(since, ctx.now) if since else math.inf
+    )
     if seconds_left <= 0:
         _restore(ctx, draft, entries)
         return draft_result(draft)
-    pause = max((RETRY - age(entry.held_since, ctx.now) for entry in entries), default=0.0)
+    pause = max((RETRY_SECONDS - age(entry.held_since, ctx.now) for entry in entries), default=0.0)
     placeholders = _missing_placeholders(ctx) if pause <= 0 and entries == stored else {}
     creations = [creation for creation in placeholders.values() if creation is not None]
     retry = ctx.limits.foreign_retry if None in placeholders.values() else 0
@@ -117,7 +119,7 @@ def _missing_placeholders(ctx: Context) -> dict[str, CreateJob | None]:
     """Creations of the placeholders that do not exist, by name; None if another Job has the name."""
     js = ctx.observed.jobset
     layout, existing_names = layout_of(js), {job.metadata.name for job in ctx.observed.placeholders}
-    names_in_use = {*ctx.observed.foreign, *ctx.observed.unreadable}
+    names_in_use = {*ctx.observed.foreign_owners, *ctx.observed.unreadable}
     names_in_use |= {job.metadata.name for job in ctx.children.unrecognized}
     ranges, creations = layout.by_name(), dict[str, CreateJob | None]()
     for name, indexes in places(js).items():

@@ -63,35 +63,43 @@ def leave_nodes(ctx: Context) -> Partial:
 def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Partial:
     """The result of the step for a set with nodes in maintenance. `stored`: `status.maintenance`."""
     pods = _pods_by_node(ctx)
-    evictions = set() if _need_not_move(ctx, stored) else maintenance.nodes_of_evictions(ctx.status)
-    in_maintenance = evictions | ctx.observed.nodes_in_maintenance
-    stored_nodes = [_with_evictions(node, pods) for node in stored.nodes if node.name in in_maintenance]
+    nodes_with_evictions = set() if _need_not_move(ctx, stored) else maintenance.nodes_of_evictions(ctx.status)
+    nodes_in_maintenance = nodes_with_evictions | ctx.observed.nodes_in_maintenance
+    stored_nodes = [_with_evictions(node, pods) for node in stored.nodes if node.name in nodes_in_maintenance]
     all_new_nodes = _new_nodes(pods, {node.name for node in stored.nodes})
     new_nodes = all_new_nodes[: MAX_LEFT_NODES - len(stored_nodes)]
-    empty = {node.name for node in stored_nodes if not (node.moved or node.name in evictions or _old_pods(node, pods))}
-    nodes = [*(replace(node, moved=True) if node.name in empty else node for node in stored_nodes), *new_nodes]
-    waiting = [node for node in nodes if not node.moved]
-    notice = _notice(ctx, policy, stored, nodes, waiting)
+    empty_nodes = {
+        node.name
+        for node in stored_nodes
+        if not (node.moved or node.name in nodes_with_evictions or _old_pods(node, pods))
+    }
+    nodes = [*(replace(node, moved=True) if node.name in empty_nodes else node for node in stored_nodes), *new_nodes]
+    waiting_nodes = [node for node in nodes if not node.moved]
+    notice = _next_maintenance(ctx, policy, stored, nodes, waiting_nodes)
     # Creation times are whole seconds, so replacement pods must be created in a later second.
-    is_later_second = all(node.pods_until < ctx.now for node in waiting)
-    is_due = _is_due(ctx, policy, notice) or any(_has_lost_pods(ctx, node, pods) for node in waiting)
-    moves = bool(waiting) and is_later_second and not ctx.children.failed and is_due
-    evicted = {node.name for node in waiting if not node.taint}
-    changed = empty | {node.name for node in stored.nodes} - in_maintenance | evicted - evictions
-    unread = changed.union(node.name for node in waiting if moves) - ctx.observed.read_nodes
-    if unread:
-        return Stop(pod_query=NodeQuery(tuple(sorted(unread)[:MAX_NODES])))
+    is_later_second = all(node.pods_until < ctx.now for node in waiting_nodes)
+    is_due = _is_due(ctx, policy, notice) or any(_has_lost_pods(ctx, node, pods) for node in waiting_nodes)
+    moves = bool(waiting_nodes) and is_later_second and not ctx.children.failed and is_due
+    left_by_eviction = {node.name for node in waiting_nodes if not node.taint}
+    changed_nodes = (
+        empty_nodes
+        | {node.name for node in stored.nodes} - nodes_in_maintenance
+        | left_by_eviction - nodes_with_evictions
+    )
+    unread_nodes = changed_nodes.union(node.name for node in waiting_nodes if moves) - ctx.observed.read_nodes
+    if unread_nodes:
+        return Stop(pod_query=NodeQuery(tuple(sorted(unread_nodes)[:MAX_NODES])))
     if moves:
-        return _move(ctx, notice, waiting, pods, has_unlisted_nodes=all_new_nodes != new_nodes)
+        return _move(ctx, notice, waiting_nodes, pods, has_unlisted_nodes=all_new_nodes != new_nodes)
     draft = ctx.draft()
     if notice != stored:
         draft.update(maintenance=notice if nodes else None)
     open_before = {node.name for node in stored.nodes if not node.moved}
-    if noticed := [node for node in waiting if node.name not in open_before]:
+    if noticed_nodes := [node for node in waiting_nodes if node.name not in open_before]:
         consequence = f"the set moves at {notice.move_time} at the latest"
-        draft.event("Normal", "NodeMaintenanceNotice", _node_message(ctx, noticed, consequence))
+        draft.event("Normal", "NodeMaintenanceNotice", _node_message(ctx, noticed_nodes, consequence))
     requeue_after = (
-        _seconds_until_move(ctx, notice, is_due=is_due, is_later_second=is_later_second) if waiting else None
+        _seconds_until_move(ctx, notice, is_due=is_due, is_later_second=is_later_second) if waiting_nodes else None
     )
     deletions = _deletions(ctx, nodes)
     return draft_result(draft, *deletions, status_first=notice != stored, requeue_after=requeue_after)
@@ -120,7 +128,9 @@ def _new_nodes(pods: PodsByNode, stored_names: set[str]) -> list[LeftNode]:
     """
     nodes = []
     for name in sorted(pods.keys() - stored_names):
-        earlier = [pod for pod in pods[name] if pod.taint and (not pod.since or pod.created <= pod.since)]
+        earlier = [
+            pod for pod in pods[name] if pod.taint and (not pod.tainted_since or pod.created <= pod.tainted_since)
+        ]
         evicted = [pod for pod in pods[name] if pod.evicted]
         if earlier or evicted:
             until = max(pod.created for pod in (*earlier, *evicted))
@@ -163,18 +173,22 @@ def _has_lost_pods(ctx: Context, node: LeftNode, pods: PodsByNode) -> bool:
     return not node.taint and (not ctx.restarts_in_place or not evicted or any(pod.ended for pod in evicted))
 
 
-def _notice(
-    ctx: Context, policy: Maintenance, stored: MaintenanceStatus, nodes: Iterable[LeftNode], waiting: list[LeftNode]
+def _next_maintenance(
+    ctx: Context,
+    policy: Maintenance,
+    stored: MaintenanceStatus,
+    nodes: Iterable[LeftNode],
+    waiting_nodes: list[LeftNode],
 ) -> MaintenanceStatus:
     """The new maintenance status. Nodes that come later join the open notice, so that the set moves once."""
-    start, end = stored.notice_time, stored.move_time
-    if waiting and not start:
+    notice_time, move_time = stored.notice_time, stored.move_time
+    if waiting_nodes and not notice_time:
         seconds = policy.notice.wait_seconds if policy.notice is not None else 0
         moment = datetime.fromisoformat(ctx.now) + timedelta(seconds=seconds)
-        start, end = ctx.now, moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-    elif not waiting:
-        start = end = ""
-    return MaintenanceStatus(notice_time=start, move_time=end, nodes=tuple(nodes))
+        notice_time, move_time = ctx.now, moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    elif not waiting_nodes:
+        notice_time = move_time = ""
+    return MaintenanceStatus(notice_time=notice_time, move_time=move_time, nodes=tuple(nodes))
 
 
 def _is_due(ctx: Context, policy: Maintenance, notice: MaintenanceStatus) -> bool:

@@ -12,7 +12,7 @@ def remove_surplus(ctx: Context) -> Partial:
     if not (children.surplus or children.redundant or children.unrecognized):
         return NOTHING
     draft = ctx.draft()
-    redundant = [child.job for child in children.redundant if not child.gone]
+    redundant = [child.job for child in children.redundant if not child.was_deleted]
     if children.unrecognized:
         strays = [f"job {job.metadata.name!r}" for job in children.unrecognized]
         advice = "owned by this JobSet, but its labels or its name are none of its Jobs': delete it"

@@ -41,17 +41,17 @@ def watch_nodes(ctx: Context) -> Partial:
     pods = ctx.observed.pods_on_failed_nodes
     if not pods:
         return NOTHING
-    due = node_failure.due(pods, policy.after_seconds, ctx.now)
+    due = node_failure.pods_due(pods, policy.after_seconds, ctx.now)
     # PodGC of Kubernetes also deletes pods of nodes that do not exist, but later.
     to_delete = [pod for pod in due if _has_to_be_deleted(pod, policy)]
     nodes = {pod.node for pod in to_delete}
     replaced: dict[str, str] = {}
     prompts: list[PatchJob] = []
     if not (ctx.js.spec.suspend or has_finished(ctx.js)):
-        lost = node_failure.lost_jobs(ctx.js, ctx.gates, ctx.children.active, due)
-        nodes |= {pod.node for _, pod in (*lost.failed, *lost.replaced)}
-        replaced = {pod.uid: f"node {pod.node}, {node_failure.describe_node(pod)}" for _, pod in lost.replaced}
-        to_delete += [pod for _, pod in lost.replaced if pod not in to_delete]
+        lost = node_failure.sort_lost_pods(ctx.js, ctx.gates, ctx.children.active, due)
+        nodes |= {pod.node for _, pod in (*lost.failed_jobs, *lost.replaced_pods)}
+        replaced = {pod.uid: f"node {pod.node}, {node_failure.describe_node(pod)}" for _, pod in lost.replaced_pods}
+        to_delete += [pod for _, pod in lost.replaced_pods if pod not in to_delete]
         message = _message_about_blocking_pods(ctx, due, to_delete)
         if message:
             draft.warn("RestartWaitsForNode", message)
@@ -62,8 +62,8 @@ def watch_nodes(ctx: Context) -> Partial:
         pods_on_nodes = [f"pod {pod.name} is on {replaced[pod.uid]}" for pod in to_delete if pod.uid in replaced]
         advice = "their Jobs make others, and when these have joined all pods restart in place"
         draft.warn("LostPodsReplaced", list_some(pods_on_nodes, advice, ctx.limits))
-        end_attempt(ctx.js, draft, (child.replicated_job for child, _ in lost.replaced))
-        prompts = _prompts(ctx.js, (child for child, _ in lost.replaced), requested_attempt(draft.status))
+        end_attempt(ctx.js, draft, (child.replicated_job for child, _ in lost.replaced_pods))
+        prompts = _prompts(ctx.js, (child for child, _ in lost.replaced_pods), requested_attempt(draft.status))
         failed_nodes.count_replacements(ctx, draft, [pod for pod in to_delete if pod.uid in replaced])
     if ctx.observed.spares and not ctx.js.spec.suspend:  # a node may be lost while the set restarts
         spare_places.promise_places(ctx, draft, to_delete)

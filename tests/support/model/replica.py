@@ -208,7 +208,7 @@ class OldPods:
     def note(self) -> None:
         """Whether there is another watch than before: its list is of this moment at the earliest."""
         memory = self._memories._records.get(REQUEST)
-        of = None if memory is None else memory.followed
+        of = None if memory is None else memory.followed_pods
         if of is not self._of:
             self._of, self._place = of, len(self._log)
 

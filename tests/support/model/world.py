@@ -94,7 +94,7 @@ class World(Namespace):
             self.counts_waited,
             self.write_seconds,
             departed=tuple(msgspec.convert(job, Job) for job in self.departed.values()),
-            foreign=self.foreign,
+            foreign_owners=self.foreign,
             pods=tuple(self.pods),
             last_ends=self.last_ends,
             leftovers=frozenset(self.old_pods) if self.followed == self.status.restarts else None,

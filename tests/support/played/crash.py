@@ -296,7 +296,9 @@ class Instance:
 
     def _idle(self, timers: bool = False) -> bool:
         """Whether it has nothing to do; with `timers` keys may wait for a time that is not at hand."""
-        followed = [memory.followed for memory in self._memories._records.values() if memory.followed is not None]
+        followed = [
+            memory.followed_pods for memory in self._memories._records.values() if memory.followed_pods is not None
+        ]
         listing = any(not of.over and not of.pods.synced for of in followed)
         soon = asyncio.get_running_loop().time() + BATCHED.delay
         keys = [entry for entry in self._queue._waiting.values() if not timers or entry.ready_at <= soon]

@@ -173,8 +173,7 @@ class JobSetReconciler:
             # Jobs that are refused, for example by a quota, do not delay other sets.
             self.memories.note_queued(request, queued=plan.queued > 0)
             self._remember(failed, request, memory)
-            unexpected = failed.split((ForeignObjectError, GroupWriteError))[1]
-            if unexpected is None:
+            if failed.split((ForeignObjectError, GroupWriteError))[1] is None:
                 return Result(0.0)
             raise
         finally:
@@ -385,8 +384,7 @@ class JobSetReconciler:
         return tuple(memory.departed.values())
 
     def _pods(self, jobs: Iterable[Job]) -> tuple[Pod, ...]:
-        pods = self._caches.pods
-        if pods is None:
+        if (pods := self._caches.pods) is None:
             return ()
         return tuple(pod for job in jobs for pod in pods.by_index(BY_OWNER, key_of_children(job)))
 

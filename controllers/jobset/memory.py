@@ -104,7 +104,7 @@ class Memory:
     """Reports about gangs without an answer of the scheduler and about pods without a node, until they change. Without
     them the same event is sent again; if they are wrong, an event is missing."""
 
-    place_times: dict[str, float] | None = None
+    served_pod_times: dict[str, float] | None = None
     """When a pod was given the place of a spare, by UID of the pod, for 30 s. Without it a pod that is nominated to a
     node counts as if it was given a place just now."""
 

@@ -21,20 +21,20 @@ BY_SET = "set"
 
 
 def with_spare_pods(observed: Observed, pods: Store[PoolPod], memory: Memory, clock: float) -> Observed:
-    """The observed state with the pods of the cache. `clock`: the event loop's time, as in `memory.place_times`."""
+    """The observed state with the pods of the cache. `clock`: the time as in `memory.served_pod_times`."""
     meta = observed.jobset.metadata
     set_pods = pods.by_index(BY_SET, IndexKey(meta.namespace, meta.uid))
-    if memory.place_times is None:  # an earlier leader may have given places that kube-scheduler has not used yet
+    if memory.served_pod_times is None:  # an earlier leader may have given places that kube-scheduler has not used yet
         nodes = {pod.node for pod in set_pods if pod.is_spare}
-        memory.place_times = {pod.uid: clock for pod in set_pods if pod.nominated and pod.nominated not in nodes}
-    memory.place_times = {
-        uid: served_at for uid, served_at in memory.place_times.items() if served_at + PLACE_COOLDOWN > clock
+        memory.served_pod_times = {pod.uid: clock for pod in set_pods if pod.nominated and pod.nominated not in nodes}
+    memory.served_pod_times = {
+        uid: served_at for uid, served_at in memory.served_pod_times.items() if served_at + PLACE_COOLDOWN > clock
     }
     return dataclasses.replace(
         observed,
         spare_pods=tuple(set_pods),
         pool_is_read=memory.pool_is_read,
-        served_pods=frozenset(memory.place_times),
+        served_pods=frozenset(memory.served_pod_times),
     )
 
 
@@ -52,7 +52,7 @@ async def with_read_pool(client: Client, observed: Observed, pods: Store[PoolPod
     for pod in gone.values():
         if pods.get(pod.namespace, pod.name) is pod:  # the watch may have changed the cache meanwhile
             pods.overlay_deleted(pod.namespace, pod.name, pod.uid)
-    memory.pool_is_read, memory.place_times = True, None
+    memory.pool_is_read, memory.served_pod_times = True, None
     return with_spare_pods(observed, pods, memory, asyncio.get_running_loop().time())
 
 
@@ -60,4 +60,4 @@ def note_served(memory: Memory, actions: Iterable[Action], clock: float) -> None
     """Remember the pods that were given places at the time `clock`."""
     served = {action.pod_uid: clock for action in actions if isinstance(action, GivePlace)}
     if served:
-        memory.place_times = (memory.place_times or {}) | served
+        memory.served_pod_times = (memory.served_pod_times or {}) | served

@@ -43,7 +43,7 @@ SAMPLES = {
     "watched_status": JobSetStatus(),
     "attempt_times": AttemptTimes(suspended=False, restarts=1, start=None),
     "pod_reports": Reports(next_check=6.0),
-    "place_times": {"uid": 6.5},
+    "served_pod_times": {"uid": 6.5},
     "pool_is_read": True,
     "next_start_check": "2026-01-01T00:00:00Z",
     "followed_pods": FollowedPods(attempt=1, pods=None),

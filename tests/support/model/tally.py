@@ -7,7 +7,7 @@ class Tally:
     """Both protocols of milestones, as lists; what takes seconds is noted in `times` by its name."""
 
     def __init__(self):
-        self.finished_, self.too_long, self.too_late, self.forgotten_version, self.times = [], [], [], [], []
+        self.finished_, self.too_long, self.too_late, self.forgotten, self.times = [], [], [], [], []
         self.by_node, self.seconds = 0, []
 
     def on_end(self, namespace, name, state):
@@ -26,7 +26,7 @@ class Tally:
         self.seconds.append((running, lost))
 
     def forget(self, namespace, name):
-        self.forgotten_version.append((namespace, name))
+        self.forgotten.append((namespace, name))
 
     def __getattr__(self, milestone: str) -> Callable[[float], None]:
         return lambda seconds: self.times.append((milestone.removeprefix("on_"), seconds))

@@ -56,7 +56,7 @@ def network(pid: int | str) -> str:
 
 def cgroups_made() -> set[Path]:
     """The cgroups of nodes, of whichever cluster."""
-    folders = {hierarchy.parent() or hierarchy.own for hierarchy in cgroups.own_hierarchies()}
+    folders = {hierarchy.parent() or hierarchy.own_folder for hierarchy in cgroups.own_hierarchies()}
     return {path for folder in folders for path in folder.rglob("jobset-*real-*")}
 
 

@@ -132,7 +132,7 @@ def differences(template: JSON, live: JSON, member: str = "") -> Iterator[tuple[
         ):
             continue
         if isinstance(value, dict) and isinstance(live_value, dict):
-            yield from ((f"{key}.{field}", live) for field, live in differences(value, live_value, key))
+            yield from ((f"{key}.{field}", inner_live) for field, inner_live in differences(value, live_value, key))
         else:
             yield key, live_value
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class _Record:
-    """An `app.policy_metrics.Listener` that remembers decisions and uses of exceptions until they are written."""
+    """A `webhooks.metrics.PolicyMetrics` that remembers decisions and uses of exceptions until they are written."""
 
     def __init__(self, counts: "PolicyCounts", uses: "ExceptionUses") -> None:
         self.count_decision = counts.count_decision

@@ -35,7 +35,7 @@ class Wire(FaultyTransport):
 
     def __init__(self, inner: Any) -> None:
         super().__init__(inner)
-        self.kept_keys: list[Request] = []
+        self.requests: list[Request] = []
         self.received: list[tuple[Request, bytes]] = []
 
     async def send(self, request: Request) -> Any:
@@ -45,7 +45,7 @@ class Wire(FaultyTransport):
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        self.kept_keys.append(request)
+        self.requests.append(request)
 
         async def heard(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             async for line in lines:
@@ -57,7 +57,7 @@ class Wire(FaultyTransport):
 
     def listed(self, plural: str) -> int:
         """How often a whole collection was asked for."""
-        asked = [request for request in self.kept_keys if request.path.endswith(f"/{plural}")]
+        asked = [request for request in self.requests if request.path.endswith(f"/{plural}")]
         return len([request for request in asked if "sendInitialEvents" in dict(request.query)])
 
     def objects(self, verb: str, plural: str) -> list[dict[str, Any]]:

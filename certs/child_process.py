@@ -42,12 +42,8 @@ def call_in_process(module: str, function: str, *arguments: object, seconds: flo
     Raises `CertificateError` with the text of a ValueError of the function, or of another failure of the process.
     """
     task = pickle.dumps((sys.path, module, function, pickle.dumps(arguments)))
-    command = [
-        sys.executable,
-        "-IS",
-        "-c",
-        _CHILD_CODE,
-    ]  # neither the environment nor the folder changes what is imported
+    # With -IS neither the environment nor the folder changes what is imported.
+    command = [sys.executable, "-IS", "-c", _CHILD_CODE]
     try:
         process = subprocess.run(command, input=task, capture_output=True, timeout=seconds, check=False)  # noqa: S603 (our own Python)
     except OSError as error:

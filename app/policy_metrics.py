@@ -13,7 +13,7 @@ OTHER_POLICIES = "(others)"
 
 
 class PolicyHooks:
-    """Implements `webhooks.metrics.PolicyMetrics` and `controllers.policy.exceptions.ExceptionMetrics`."""
+    """Implements `webhooks.metrics.PolicyMetrics` and `controllers.policy.controller.ExceptionMetrics`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._decisions = Counter(

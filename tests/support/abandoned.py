@@ -62,7 +62,7 @@ class Hanging:
     def detail(self, _: Any) -> dict[str, Any]:
         return {}
 
-    map = detail
+    topology_map = detail
 
     async def authenticate(self, _: str) -> User:
         return User("scraper")

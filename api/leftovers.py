@@ -4,12 +4,16 @@ Any user who may create pods can write the labels and the owner reference of a p
 reference names a Job of the set, and only as long as it can still run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 
 from api.jobset import JobSet
 from api.names import job_names
 from api.owners import owning_job
-from kube.model.meta import Base, Identity
+from kube.model.meta import Base, Identity, OwnerReference
+
+Leftovers = Mapping[str, frozenset[str]]
+"""By name of the Job that waits for leftover pods, the UIDs of the Jobs that own the pods."""
 
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that may run. The kubelet reports the end of a pod only when no container runs any more."""
@@ -37,12 +41,17 @@ class LeftoverPod(Base, frozen=True, kw_only=True):
     metadata: PodMeta
 
 
-def job_waiting_for(js: JobSet) -> Callable[[LeftoverPod], str]:
-    """A function that returns the name of the Job that has to wait until a pod is gone; empty if no Job has to."""
+def owner_to_wait_for(js: JobSet) -> Callable[[LeftoverPod], OwnerReference | None]:
+    """A function that returns the owner of a pod if a Job of the owner's name has to wait until the pod is gone."""
     is_job = job_names(js)
 
-    def job(pod: LeftoverPod) -> str:
+    def owner_of(pod: LeftoverPod) -> OwnerReference | None:
         owner = None if pod.metadata.only_finalized else owning_job(pod.metadata)
-        return owner.name if owner is not None and is_job(owner.name) else ""
+        return owner if owner is not None and is_job(owner.name) else None
 
-    return job
+    return owner_of
+
+
+def without_owners(leftovers: Leftovers, uids: AbstractSet[str]) -> Leftovers:
+    """The leftover pods but those of the Jobs with these UIDs. Another Job of the same name keeps its pods."""
+    return {name: others for name, owners in leftovers.items() if (others := owners - uids)}

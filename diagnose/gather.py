@@ -15,7 +15,7 @@ from api.exclusive import topology_of
 from api.gang_status import StoredGroup
 from api.gangs import forest, shape
 from api.jobset import JobSet
-from api.leftovers import NOT_ENDED, LeftoverPod, job_waiting_for
+from api.leftovers import NOT_ENDED, LeftoverPod, owner_to_wait_for
 from api.selectors import one_of, other_attempts_selector
 from api.topology import NodeMetadata
 from controllers.resources import JOBSETS
@@ -241,15 +241,16 @@ class _Gatherer:
         """The names of pods of earlier attempts whose Job has been deleted before them, by the name of the Job."""
         existing_jobs = {child.name for child in survey.previous_jobs}
         names_by_job: dict[str, tuple[str, ...]] = {}
-        job_of = job_waiting_for(self._js)
+        owner_of = owner_to_wait_for(self._js)
         with self._reader.noting(f"pods of earlier attempts: you may not list pods in namespace {self._namespace}"):
             labels = other_attempts_selector(self._js)
             pods = self._reader.all(
                 PODS, LeftoverPod, label_selector=labels, field_selector=NOT_ENDED, accept=METADATA_LIST
             )
             async for pod in pods:
-                if (job := job_of(pod)) and job not in existing_jobs:
-                    names_by_job[job] = (*names_by_job.get(job, ()), pod.metadata.name)
+                owner = owner_of(pod)
+                if owner is not None and owner.name not in existing_jobs:
+                    names_by_job[owner.name] = (*names_by_job.get(owner.name, ()), pod.metadata.name)
         return names_by_job
 
     async def _warnings(

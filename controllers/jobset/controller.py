@@ -344,7 +344,7 @@ class JobSetReconciler:
             },
             pods=pods,
             last_ends={} if ends is None or not pods else ends.ends_of(pods),
-            leftovers=self.leftover_pods.names(js),
+            leftovers=self.leftover_pods.owners(js),
             priorities=self._priorities(),
             groups=self._known_groups(js, memory),
             reported_group=memory.reported_group,

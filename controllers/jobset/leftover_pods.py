@@ -6,10 +6,11 @@ pods again before it creates a Job.
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable
 
 from api.jobset import JobSet
-from api.leftovers import NOT_ENDED, LeftoverPod
+from api.leftovers import NOT_ENDED, LeftoverPod, Leftovers
 from api.selectors import other_attempts_selector
 from controllers.jobset.memory import Memories
 from controllers.jobset.old_pods import FollowedPods, OldPod, old_pod_of
@@ -39,16 +40,19 @@ class LeftoverPods:
         """From now on, put a JobSet into the queue when its first list is complete and when a leftover pod is gone."""
         self._enqueue = queue.add_after
 
-    def names(self, js: JobSet) -> frozenset[str] | None:
-        """The names of Jobs with leftover pods; None while they are not known."""
+    def owners(self, js: JobSet) -> Leftovers | None:
+        """The owners of leftover pods; None while they are not known."""
         followed = self._current(js)
         if followed is None:
             return None
         if followed.over:
-            return frozenset()
+            return {}
         if not followed.pods.synced:
             return None
-        return frozenset(pod.job for pod in followed.pods.store.list())
+        uids: defaultdict[str, set[str]] = defaultdict(set)
+        for pod in followed.pods.store.list():
+            uids[pod.job].add(pod.job_uid)
+        return {job: frozenset(owners) for job, owners in uids.items()}
 
     def follow(self, js: JobSet, *, relist: bool) -> None:
         """Follow the pods of attempts before the current one, unless the JobSet is gone.
@@ -81,7 +85,7 @@ class LeftoverPods:
     def end_when_gone(self, js: JobSet) -> None:
         """End the watch if the last pod is gone. Called once the Jobs of earlier attempts are gone."""
         followed = self._current(js)
-        if followed is not None and not followed.over and self.names(js) == frozenset():
+        if followed is not None and not followed.over and self.owners(js) == {}:
             followed.stop()
 
     async def run(self) -> None:

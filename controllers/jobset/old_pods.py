@@ -1,26 +1,29 @@
 """Cached pods of earlier attempts, while a set that restarts waits for them to end."""
 
 import asyncio
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 
 from api.jobset import JobSet
-from api.leftovers import LeftoverPod, job_waiting_for
+from api.leftovers import LeftoverPod, owner_to_wait_for
 from kube.informer import Informer
 
 
 class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The cached record of a pod of an earlier attempt. There may be tens of thousands of such pods.
 
-    `job` is the name of the Job that waits for the pod. The record is its own `metadata`, to save memory.
+    `job` is the name of the Job that waits for the pod, and `job_uid` is the UID of the pod's owner. The record is its
+    own `metadata`, to save memory.
     """
 
     namespace: str
     name: str
     resource_version: str
     job: str
+    job_uid: str
 
     @property
     def uid(self) -> str:
@@ -34,13 +37,14 @@ class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def old_pod_of(js: JobSet) -> Callable[[LeftoverPod], OldPod | None]:
     """A transform from a pod to its record; its result is None for a pod that no Job has to wait for."""
-    job_of = job_waiting_for(js)
+    owner_of = owner_to_wait_for(js)
 
     def to_old_pod(pod: LeftoverPod) -> OldPod | None:
-        meta, job = pod.metadata, job_of(pod)
-        if not job:
+        meta, owner = pod.metadata, owner_of(pod)
+        if owner is None:
             return None
-        return OldPod(namespace=meta.namespace, name=meta.name, resource_version=meta.resource_version, job=job)
+        version, uid = meta.resource_version, sys.intern(owner.uid)  # the pods of a Job share the text
+        return OldPod(namespace=meta.namespace, name=meta.name, resource_version=version, job=owner.name, job_uid=uid)
 
     return to_old_pod
 

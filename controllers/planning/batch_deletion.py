@@ -12,6 +12,7 @@ from api import keys
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.layout import Layout
+from api.leftovers import Leftovers, without_owners
 from controllers.planning.actions import DeleteJobs
 from controllers.planning.child_jobs import Child, ChildJobs, integer
 from controllers.planning.finished import has_finished
@@ -37,9 +38,14 @@ def has_earlier_attempt(js: JobSet, children: ChildJobs) -> bool:
     return any(_attempt(child) < js.status.restarts for child in children.previous)
 
 
-def leftovers(names: frozenset[str] | None, children: ChildJobs) -> frozenset[str] | None:
-    """`names` without those of unrecognized Jobs, which are left alone with their pods. None: not known."""
-    return names and names.difference(job.metadata.name for job in children.unrecognized)
+def names_with_leftovers(leftovers: Leftovers | None, children: ChildJobs) -> frozenset[str] | None:
+    """Names of the Jobs that wait for leftover pods; None: not known.
+
+    Unrecognized Jobs are left alone with their pods. Such a Job may have the name of a Job whose pods are left over.
+    """
+    if leftovers is None:
+        return None
+    return frozenset(without_owners(leftovers, {job.metadata.uid for job in children.unrecognized}))
 
 
 def batches(js: JobSet, old_jobs: Iterable[Child], layout: Layout, limits: Limits) -> tuple[DeleteJobs, ...]:

@@ -98,7 +98,7 @@ def context(
     counts = counters.count(js, children)
     stages = Stages(js, counts, children)
     may_leave_pods = batch_deletion.may_leave_pods(js, children, layout, gates, limits)
-    leftovers = batch_deletion.leftovers(observed.leftovers, children) if may_leave_pods else frozenset()
+    leftovers = batch_deletion.names_with_leftovers(observed.leftovers, children) if may_leave_pods else frozenset()
     counted = msgspec.structs.replace(
         js.status,
         replicated_jobs_status=stages.status_entries(),

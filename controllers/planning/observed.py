@@ -7,6 +7,7 @@ from api.batch import Job, Service
 from api.gang_api import NOT_KNOWN, Served
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet, ReplicatedJob
+from api.leftovers import Leftovers
 from api.pod import Pod
 from api.priority import Priorities
 from api.spare_pods import PoolPod
@@ -145,7 +146,7 @@ class Observed:
     - `claims`: names of the volume claims that the set wants and that exist.
     - `pods`: pods of `jobs`, looked up for in-place restart only. `last_ends`: by UID of the pod, how a container of it
       last failed, as far as this process has seen.
-    - `leftovers`: names of Jobs of which pods of earlier attempts still exist; None: not known.
+    - `leftovers`: the owners of pods of earlier attempts that still exist; None: not known.
     - `priorities`: the cluster's priority classes; None: pods are not labeled with their priority.
     - `groups`: the scheduling groups; None: the set wants none and has none.
     - `reported_group`: the PodGroup that the last plan of this process reported as unschedulable; empty: not known.
@@ -184,7 +185,7 @@ class Observed:
     pods: tuple[Pod, ...] = ()
     last_ends: Mapping[str, Ended] = field(default_factory=dict)
     failed_pods: FailedPodsByJob = field(default_factory=dict)
-    leftovers: frozenset[str] | None = frozenset()
+    leftovers: Leftovers | None = field(default_factory=dict)
     priorities: Priorities | None = None
     groups: KnownGroups | None = None
     reported_group: str = ""

@@ -11,6 +11,7 @@ import msgspec
 from api import elastic
 from api.features import FeatureGates
 from api.layout import JobRange, Layout
+from api.leftovers import without_owners
 from api.placeholders import as_placeholder, placeholders_of
 from controllers.planning.context import Context
 from controllers.planning.job_bodies import job_body
@@ -24,12 +25,12 @@ def separate_placeholders(observed: Observed, gates: FeatureGates) -> Observed:
     placeholders = placeholders_of(js, observed.jobs) if gates[elastic.GATE] else ()
     if not placeholders:
         return observed
-    names, leftovers = {job.metadata.name for job in placeholders}, observed.leftovers
+    uids, leftovers = {job.metadata.uid for job in placeholders}, observed.leftovers
     return dataclasses.replace(
         observed,
-        jobs=tuple(job for job in observed.jobs if job.metadata.name not in names),
+        jobs=tuple(job for job in observed.jobs if job.metadata.uid not in uids),
         placeholders=placeholders,
-        leftovers=None if leftovers is None else leftovers - names,
+        leftovers=None if leftovers is None else without_owners(leftovers, uids),
     )
 
 

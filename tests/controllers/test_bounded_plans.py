@@ -38,7 +38,7 @@ DONE = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
 def observed(js: JobSet, status: dict[str, Any] | None = None, jobs: tuple[Job, ...] = (), **known: Any) -> Observed:
     read = msgspec.structs.replace(js, status=msgspec.convert(status or {}, type(js.status)))
     seen = {"groups": SERVED} if js.spec.scheduling is not None else {}
-    return Observed(read, jobs, None, frozenset(), NOW, **{"leftovers": frozenset(), **seen, **known})
+    return Observed(read, jobs, None, frozenset(), NOW, **{"leftovers": {}, **seen, **known})
 
 
 def children(js: JobSet, count: int, *, of: int = 0, attempt: int = 0, **status: Any) -> tuple[Job, ...]:
@@ -83,7 +83,7 @@ def with_a_failed_job(n: int) -> Observed:
 def restarted(n: int) -> Observed:
     js = workers(n)
     old = children(js, 20, attempt=0, active=1)
-    return observed(js, {"restarts": 1}, old, leftovers=frozenset({f"js-workers-{MAX_INT32 - 1}"}))
+    return observed(js, {"restarts": 1}, old, leftovers={f"js-workers-{MAX_INT32 - 1}": frozenset({"old"})})
 
 
 def restarted_alone(n: int) -> Observed:

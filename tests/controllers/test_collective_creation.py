@@ -3,6 +3,8 @@
 The model refuses a Job beside old pods of its own.
 """
 
+from copy import deepcopy
+
 from api import keys
 from controllers.planning.actions import CreateJob, DeleteJob, DeleteJobs
 from tests.support.model.lives import of_type, started
@@ -24,10 +26,24 @@ class TestCreation:
         world = twelve(failurePolicy=BLOCKING)
         world.jobs["js-workers-7"]["metadata"]["labels"][keys.RESTART_ATTEMPT] = "broken"
         fail(world)
-        world.old_pods = {"js-workers-7"}
+        world.old_pods = {"js-workers-7": world.jobs["js-workers-7"]["metadata"]["uid"]}
         world.settle()
         assert len(world.live()) == 12
         assert world.jobs["js-workers-7"]["metadata"]["labels"][keys.RESTART_ATTEMPT] == "broken"
+
+    def test_a_broken_job_that_takes_a_name_does_not_hide_the_pods_that_are_left(self):
+        world = twelve(failurePolicy=BLOCKING)
+        broken = deepcopy(world.jobs["js-workers-7"])
+        broken["metadata"]["labels"][keys.RESTART_ATTEMPT] = "broken"
+        broken["metadata"]["uid"] = "another"
+        fail(world)
+        world.jobs["js-workers-7"] = broken
+        world.end_pods(*world.old_pods.keys() - {"js-workers-7"})
+        world.settle()
+        assert world.live() == ["js-workers-7"]
+        world.end_pods()
+        world.settle()
+        assert len(world.live()) == 12
 
 
 class TestSizes:

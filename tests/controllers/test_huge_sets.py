@@ -28,9 +28,7 @@ GATES = FeatureGates({"RestartJob": True, "ElasticJobSet": True, "ExecutionAttem
 
 def observed(js: JSON, **known) -> Observed:
     read = msgspec.convert(js, JobSet)
-    return Observed(
-        read, (), service=None, claims=frozenset(), now="2026-01-01T00:00:00Z", leftovers=frozenset(), **known
-    )
+    return Observed(read, (), service=None, claims=frozenset(), now="2026-01-01T00:00:00Z", leftovers={}, **known)
 
 
 @pytest.mark.parametrize("restarts", [0, 1])

@@ -60,6 +60,11 @@ class Running:
         self.memories.get_or_create(Request(js.metadata.namespace, js.metadata.name), js.metadata.uid)
         self.of.follow(js, relist=relist)
 
+    def names(self, js: JobSet) -> set[str] | None:
+        """Of Jobs with leftover pods, as far as they are known."""
+        owners = self.of.owners(js)
+        return None if owners is None else set(owners)
+
     async def queued(self) -> Request:
         async with asyncio.timeout(5):
             request = await self.queue.get()
@@ -68,7 +73,7 @@ class Running:
 
     async def knows(self, js: JobSet, names: set[str]) -> None:
         """Every change queues its JobSet."""
-        while self.of.names(js) != names:
+        while self.names(js) != names:
             assert await self.queued() == REQUEST
 
 
@@ -102,9 +107,9 @@ async def test_jobs_whose_pods_of_earlier_attempts_are_left(streaming: bool):
     put(api, "js-a-3", 0, uid="other")
     js = attempt(2)
     async with running(api) as process:
-        assert process.of.names(js) is None, "nobody asked"
+        assert process.names(js) is None, "nobody asked"
         process.follow(js, relist=True)
-        assert process.of.names(js) is None
+        assert process.names(js) is None
         await process.knows(js, {"js-a-0", "js-a-1"})
         api.drop("pods", first)
         await process.knows(js, {"js-a-1"})
@@ -133,7 +138,7 @@ async def test_a_pod_that_begins_or_changes_is_no_reason_to_plan():
         put(api, "js-a-1")
         api.put("pods", pod, metadata={**api.objects("pods")["ns", pod]["metadata"], "deletionTimestamp": "now"})
         await settled()
-        assert process.of.names(js) == {"js-a-0", "js-a-1"}
+        assert process.names(js) == {"js-a-0", "js-a-1"}
         assert not len(process.queue)
         api.drop("pods", pod)
         assert await process.queued() == REQUEST
@@ -146,7 +151,7 @@ async def test_a_pod_that_no_job_controls_is_not_waited_for():
         process.follow(js, relist=True)
         await process.knows(js, set())
         process.of.end_when_gone(js)
-        assert process.of.names(js) == set()
+        assert process.names(js) == set()
 
 
 async def test_two_pods_of_a_job_are_waited_for():
@@ -156,10 +161,10 @@ async def test_two_pods_of_a_job_are_waited_for():
         process.follow(js, relist=True)
         await process.knows(js, {"js-a-0"})
         for pod in pods:
-            assert process.of.names(js) == {"js-a-0"}
+            assert process.names(js) == {"js-a-0"}
             api.drop("pods", pod)
             assert await process.queued() == REQUEST
-        assert process.of.names(js) == set()
+        assert process.names(js) == set()
 
 
 async def test_what_happens_while_the_watch_is_cut_is_known_after_it():
@@ -172,7 +177,7 @@ async def test_what_happens_while_the_watch_is_cut_is_known_after_it():
         api.drop("pods", pod)
         put(api, "js-a-1")
         api.compact()
-        assert process.of.names(js) == {"js-a-0"}, "what was known holds until more is"
+        assert process.names(js) == {"js-a-0"}, "what was known holds until more is"
         await process.knows(js, {"js-a-1"})
 
 
@@ -184,10 +189,10 @@ async def test_after_a_new_request_nothing_is_known_until_there_is_another_list(
         await process.knows(js, set())
         put(api, "js-a-0")
         process.follow(js, relist=True)
-        assert process.of.names(js) is None
+        assert process.names(js) is None
         await process.knows(js, {"js-a-0"})
         process.follow(js, relist=False)
-        assert process.of.names(js) == {"js-a-0"}, "not asked again without need"
+        assert process.names(js) == {"js-a-0"}, "not asked again without need"
         await settled()
     assert len(reads(api)) == 2
 
@@ -199,10 +204,10 @@ async def test_another_attempt_has_another_watch():
     async with running(api) as process:
         process.follow(attempt(1), relist=True)
         await process.knows(attempt(1), {"js-a-0"})
-        assert process.of.names(attempt(2)) is None
+        assert process.names(attempt(2)) is None
         process.follow(attempt(2), relist=False)
         await process.knows(attempt(2), {"js-a-0", "js-a-1"})
-        assert process.of.names(attempt(1)) is None
+        assert process.names(attempt(1)) is None
         await settled()
         assert _watches() == 1
 
@@ -223,10 +228,10 @@ async def test_it_is_over_when_the_last_pod_is_gone():
         process.of.end_when_gone(js)
         await settled()
         assert _watches() == 0
-        assert process.of.names(js) == set(), "and stays known"
+        assert process.names(js) == set(), "and stays known"
         put(api, "js-a-1")
         process.follow(js, relist=False)
-        assert process.of.names(js) is None, "a late Job may have come with pods"
+        assert process.names(js) is None, "a late Job may have come with pods"
         await process.knows(js, {"js-a-1"})
 
 
@@ -241,12 +246,12 @@ async def test_a_jobset_that_is_gone_is_forgotten():
         process.memories.forget(REQUEST)
         await settled()
         assert _watches() == 0
-        assert process.of.names(js) is None
+        assert process.names(js) is None
         again = replace(js, metadata=replace(js.metadata, uid="another"))
         put(api, "js-a-0", uid="another")
         process.follow(again, relist=False)
         await process.knows(again, {"js-a-0"})
-        assert process.of.names(js) is None
+        assert process.names(js) is None
 
 
 async def test_a_reconcile_of_an_earlier_jobset_does_not_touch_what_is_known_of_a_new_one():
@@ -260,8 +265,8 @@ async def test_a_reconcile_of_an_earlier_jobset_does_not_touch_what_is_known_of_
         await process.knows(new, {"js-a-0"})
         process.of.follow(old, relist=True)
         process.of.end_when_gone(old)
-        assert process.of.names(old) is None
-        assert process.of.names(new) == {"js-a-0"}
+        assert process.names(old) is None
+        assert process.names(new) == {"js-a-0"}
         await settled()
         assert _watches() == 1
 
@@ -273,13 +278,13 @@ async def test_one_set_does_not_end_the_watch_of_another():
     async with running(api) as process:
         process.follow(other, relist=True)
         process.follow(js, relist=True)
-        while process.of.names(js) is None:
+        while process.names(js) is None:
             await process.queued()
         process.of.end_when_gone(js)
         process.memories.forget(REQUEST)
-        while process.of.names(other) is None:
+        while process.names(other) is None:
             await process.queued()
-        assert process.of.names(other) == {"other-a-0"}
+        assert process.names(other) == {"other-a-0"}
 
 
 @pytest.mark.looptime
@@ -291,10 +296,10 @@ async def test_a_list_that_does_not_come_is_reported(caplog: pytest.LogCaptureFi
         process.follow(js, relist=True)
         await asyncio.sleep(leftover_pods.FIRST_LIST_TIMEOUT + 1)
         assert "ns/js cannot go on with its restart" in caplog.text
-        assert process.of.names(js) is None
+        assert process.names(js) is None
         refused[0] = False
         await asyncio.sleep(leftover_pods.FIRST_LIST_TIMEOUT)
-        assert process.of.names(js) == set()
+        assert process.names(js) == set()
 
 
 def _watches() -> int:

@@ -49,7 +49,8 @@ async def following(client: Client, js: JobSet):
 
 async def until(leftovers: LeftoverPods, js: JobSet, names: set[str]) -> None:
     async def waits() -> bool:
-        return leftovers.names(js) == names
+        owners = leftovers.owners(js)
+        return owners is not None and owners.keys() == names
 
     await eventually(waits, what=f"it waits for pods of {names}")
 

@@ -213,7 +213,9 @@ class Scene:
             for call in self.api.requests
             if call.verb != "watch"
         ]
-        leftovers = sorted(self.reconciler.leftover_pods.names(self.watches.jobsets.store.get("ns", "restarted")) or ())
+        leftovers = sorted(
+            self.reconciler.leftover_pods.owners(self.watches.jobsets.store.get("ns", "restarted")) or ()
+        )
         return [*found, f"waits for pods of {leftovers}", *map(str, self.reported.events), *sorted(calls)]
 
 

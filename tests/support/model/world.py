@@ -65,7 +65,7 @@ class World(Namespace):
         self.pods: list[Pod] = []
         self.last_ends: dict[str, Ended] = {}
         self.failed_pods: dict[str, tuple[FailedPod, ...]] = {}
-        self.old_pods: set[str] = set()  # Jobs that were deleted in the background, and whose pods have not ended
+        self.old_pods: dict[str, str] = {}  # UID by name: Jobs deleted in the background whose pods have not ended
         self.followed: int | None = None  # the attempt whose earlier pods are known
         self.create_suspended = True
         self.reported_group = ""
@@ -97,7 +97,9 @@ class World(Namespace):
             foreign_owners=self.foreign,
             pods=tuple(self.pods),
             last_ends=self.last_ends,
-            leftovers=frozenset(self.old_pods) if self.followed == self.status.restarts else None,
+            leftovers={name: frozenset({uid}) for name, uid in self.old_pods.items()}
+            if self.followed == self.status.restarts
+            else None,
             groups=self._known_groups(),
             reported_group=self.reported_group,
         )
@@ -227,8 +229,8 @@ class World(Namespace):
 
     def end_pods(self, *names: str) -> None:
         """Pods of Jobs that were deleted in the background have ended (all of them, by default)."""
-        assert self.old_pods.issuperset(names), f"{names} have no old pods"
-        self.old_pods -= set(names or self.old_pods)
+        for name in names or list(self.old_pods):
+            del self.old_pods[name]
 
     def remove(self, name: str) -> None:
         """Somebody deletes a finished Job, or its own time to live is over; the watch saw it go."""
@@ -299,7 +301,7 @@ class World(Namespace):
         for name, meta in found.items():
             assert not meta.get("finalizers"), f"{name} does not go at once"
             if self.jobs.pop(name)["status"].get("active"):
-                self.old_pods.add(name)
+                self.old_pods[name] = meta["uid"]
 
     def _patch(self, name: str, wanted: JSON) -> None:
         job = self.jobs[name]

@@ -1,6 +1,6 @@
 """Compiles an `exitCodePolicy` into the `podFailurePolicy` of the child Jobs, which the Job controller applies. Pure.
 
-By default, the exit_codes_of of exit codes are those of the Kubeflow training operators.
+By default, the meanings of exit codes are those of the Kubeflow training operators.
 """
 
 from typing import Final

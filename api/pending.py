@@ -62,7 +62,7 @@ def trouble_of(container: ContainerStatus) -> Trouble | None:
 
 
 def first_trouble(pod: DetailedPod) -> Trouble | None:
-    """The first trouble_of of a container of the pod, init containers first; None if no container has any."""
+    """The first trouble of a container of the pod, init containers first; None if no container has any."""
     containers = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     return next(filter(None, map(trouble_of, containers)), None)
 

@@ -21,7 +21,7 @@ BY_SET = "set"
 
 
 def with_spare_pods(observed: Observed, pods: Store[PoolPod], memory: Memory, clock: float) -> Observed:
-    """The observed state with the pods of the cache. `clock`: the time as in `memory.served_pod_times`."""
+    """The state with the pods of the cache. `clock`: the event loop's time, as in `memory.served_pod_times`."""
     meta = observed.jobset.metadata
     set_pods = pods.by_index(BY_SET, IndexKey(meta.namespace, meta.uid))
     if memory.served_pod_times is None:  # an earlier leader may have given places that kube-scheduler has not used yet

@@ -138,10 +138,8 @@ class Failure:
             end = container_of(job, pod, policy.container_name if policy else "")
         container = failed_container(pod, end)
         if rule and rule.on_pod_reasons:
-            return (
-                container,
-                f": {container} ({container.kubelet_reason})" if end and container.kubelet_reason else f": {container}",
-            )
+            kubelet_reason = f" ({container.kubelet_reason})" if end and container.kubelet_reason else ""
+            return container, f": {container}{kubelet_reason}"
         return container, f": {container}" if end else ""
 
 

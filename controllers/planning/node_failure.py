@@ -80,7 +80,7 @@ class LostPodsByOutcome:
 def sort_lost_pods(
     js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnTaintedNode]
 ) -> LostPodsByOutcome:
-    """Sort these pods by what follows: their Job counts as failed, or their Job replaces them.
+    """Sort these pods into those whose Job counts as failed, and those that their Job replaces.
 
     A pod that has ended is not a failure, and neither is a pod that is being deleted while its Job has all of its pods.
     The Job then has a replacement or, with in-place restart, has not noticed the deletion yet.

@@ -94,7 +94,7 @@ class Enforcement:
         self._trusted = tuple(trusted)
         self._now = now
         self._applied_versions: object = None
-        self._applied_digests: dict[Key, bytes] | None = None
+        self._applied_bodies: dict[Key, bytes] | None = None
         """The encoded objects that were applied; None: not known, since an earlier manager may have applied some."""
         self._next_reapply = 0.0
         self._last_log_time = -LOG_EVERY
@@ -112,7 +112,7 @@ class Enforcement:
         """Apply the objects of policies that have changed, or all if that is due. Returns whether that succeeded."""
         policies, time = self._source.in_force, asyncio.get_running_loop().time()
         enforced = [policy for policy in policies if policy.spec.is_enforced_by_api_server]
-        if not (enforced or self._applied_digests or (policies and self._applied_digests is None)):
+        if not (enforced or self._applied_bodies or (policies and self._applied_bodies is None)):
             return True
         exceptions = self._source.all_exceptions if enforced else ()
         versions = (
@@ -140,8 +140,8 @@ class Enforcement:
         failed_names: set[str] = set()
         states: dict[str, EnforcementState] = {}
         try:
-            if self._applied_digests is None:
-                self._applied_digests = dict.fromkeys(await self._earlier_objects(), b"")
+            if self._applied_bodies is None:
+                self._applied_bodies = dict.fromkeys(await self._earlier_objects(), b"")
         except (KubeError, TimeoutError) as error:
             self._log_failure("", error)
             self._set_states(
@@ -154,7 +154,7 @@ class Enforcement:
                 bodies = list(enforced_objects(policy, policies, circumstances, self._gates))
                 wanted_keys.update(map(_key, bodies))
                 for body in bodies:
-                    await self._store(body, self._applied_digests, reapply=reapply)
+                    await self._store(body, self._applied_bodies, reapply=reapply)
                 states[name] = APPLIED if bodies else NOTHING
             except Exception as error:  # noqa: BLE001 -- a bug in one rule must not end the manager
                 failed_names.add(compiled_name(name))
@@ -163,14 +163,14 @@ class Enforcement:
         self._set_states(
             {each.metadata.name: states[each.metadata.name] for each in policies if each.spec.is_enforced_by_api_server}
         )
-        for key in [key for key in self._applied_digests if key not in wanted_keys and key[1] not in failed_names]:
+        for key in [key for key in self._applied_bodies if key not in wanted_keys and key[1] not in failed_names]:
             try:
                 await self._remove(key)
             except (KubeError, TimeoutError) as error:
                 failed_names.add(key[1])
                 self._log_failure(key[1], error)
             else:
-                del self._applied_digests[key]
+                del self._applied_bodies[key]
         return not failed_names
 
     def _set_states(self, states: dict[str, EnforcementState]) -> None:
@@ -180,10 +180,10 @@ class Enforcement:
             if name not in old_states or old_states[name].reason != state.reason:
                 self._on_change(name)
 
-    async def _store(self, body: JSON, applied_digests: dict[Key, bytes], *, reapply: bool) -> None:
+    async def _store(self, body: JSON, applied_bodies: dict[Key, bytes], *, reapply: bool) -> None:
         resource, name = key = _key(body)
-        digest = msgspec.json.encode(body)
-        if not reapply and applied_digests.get(key) == digest:
+        encoded = msgspec.json.encode(body)
+        if not reapply and applied_bodies.get(key) == encoded:
             return
         try:
             await self._client.patch(
@@ -194,7 +194,7 @@ class Enforcement:
             if text := feature.shortfall(await self._client.server_version()):
                 raise _TooOldError(text) from error
             raise
-        applied_digests[key] = digest
+        applied_bodies[key] = encoded
 
     async def _remove(self, key: Key) -> None:
         resource, name = key

@@ -248,8 +248,7 @@ class _Gatherer:
                 PODS, LeftoverPod, label_selector=labels, field_selector=NOT_ENDED, accept=METADATA_LIST
             )
             async for pod in pods:
-                owner = owner_of(pod)
-                if owner is not None and owner.name not in existing_jobs:
+                if (owner := owner_of(pod)) is not None and owner.name not in existing_jobs:
                     names_by_job[owner.name] = (*names_by_job.get(owner.name, ()), pod.metadata.name)
         return names_by_job
 

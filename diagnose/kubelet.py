@@ -115,7 +115,7 @@ class Reason(NamedTuple):
     """Why a pod is not ready.
 
     - `kind`: equal for pods with the same problem.
-    - `may_become_ready`: the pod may become ready although nobody corrects it.
+    - `may_become_ready`: the pod may become ready without a correction.
     """
 
     kind: tuple[str, ...]

@@ -73,7 +73,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def _cached(
+def _cache_by_shape(
     method: Callable[Concatenate["Nodes", SeenSpec, _P], _R],
 ) -> Callable[Concatenate["Nodes", SeenSpec, _P], _R]:
     """Decorator that caches the results of a method of `Nodes` for all pods of the same shape."""
@@ -128,7 +128,7 @@ class Nodes:
         """Whether a node has labels with all of these keys."""
         return any(node.labels.keys() >= set(keys) for node in self._nodes)
 
-    @_cached
+    @_cache_by_shape
     def largest_domain_room(self, spec: SeenSpec, keys: tuple[str, ...]) -> int:
         """How many pods of this spec the largest domain takes while it is idle and all of its nodes work.
 
@@ -152,7 +152,7 @@ class Nodes:
         amount: Amount = self.cache[key]
         return amount
 
-    @_cached
+    @_cache_by_shape
     def too_many_pods(self, spec: SeenSpec, wanted: int, running: int) -> Finding | None:
         """The finding that `wanted` pods of this spec, of which `running` run, do not fit on the nodes at once.
 
@@ -172,7 +172,7 @@ class Nodes:
         fix += "; as it is, the others run when some of its pods have ended"
         return Finding(Level.FAULT, "too-many-at-once", message, fix=fix)
 
-    @_cached
+    @_cache_by_shape
     def fitting_nodes(self, spec: SeenSpec) -> frozenset[str]:
         """The names of the nodes that take a pod of this spec while they are idle."""
         needs = spec.requests()
@@ -204,7 +204,7 @@ class Nodes:
             return Finding(Level.FAULT, "too-large-in-all", message, fix=fix)
         return None
 
-    @_cached
+    @_cache_by_shape
     def why_unscheduled(self, spec: SeenSpec, recreate: str) -> Finding | None:
         """The finding about why no node takes a pod of this spec; None without nodes.
 

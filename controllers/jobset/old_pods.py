@@ -11,6 +11,9 @@ from api.jobset import JobSet
 from api.leftovers import LeftoverPod, owner_to_wait_for
 from kube.informer import Informer
 
+UID_LENGTH = 36
+"""Characters of a UID. Any user who may create pods can write a longer text into an owner reference."""
+
 
 class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The cached record of a pod of an earlier attempt. There may be tens of thousands of such pods.
@@ -43,7 +46,7 @@ def old_pod_of(js: JobSet) -> Callable[[LeftoverPod], OldPod | None]:
         meta, owner = pod.metadata, owner_of(pod)
         if owner is None:
             return None
-        version, uid = meta.resource_version, sys.intern(owner.uid)  # the pods of a Job share the text
+        version, uid = meta.resource_version, sys.intern(owner.uid[:UID_LENGTH])  # the pods of a Job share the text
         return OldPod(namespace=meta.namespace, name=meta.name, resource_version=version, job=owner.name, job_uid=uid)
 
     return to_old_pod

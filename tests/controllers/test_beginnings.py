@@ -83,6 +83,18 @@ async def test_a_set_that_is_resumed_does_not_wait_for_its_turn():
         assert len(queue.names) < 3 * SETS
 
 
+async def test_counts_wait_longer_where_writes_are_slow():
+    queue = Queue()
+
+    async with queue.watched():
+        queue.put(0, suspend=False)
+        await asyncio.sleep(1.5)
+        assert queue.names
+        assert queue.slow.status_writes == 0
+        await asyncio.sleep(2)
+        assert queue.slow.status_writes == 1
+
+
 def test_slow_writes_delay_the_next_set_by_a_limited_time():
     beginnings = Beginnings()
     assert [beginnings.reserve(time, write_seconds=60) for time in (100, 100, 103)] == [100, 100 + LONGEST_PAUSE, 103]

@@ -5,14 +5,17 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from api import keys
 from api.jobset import JobSet
+from api.leftovers import LeftoverPod
 from controllers.jobset import leftover_pods
 from controllers.jobset.leftover_pods import LeftoverPods
 from controllers.jobset.memory import Memories
+from controllers.jobset.old_pods import UID_LENGTH, old_pod_of
 from kube.client import Client
 from kube.controller import Request
 from kube.options import METADATA, METADATA_LIST
@@ -99,6 +102,14 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
+def test_a_long_uid_in_an_owner_reference_takes_no_memory():
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "js-a-0", "uid": "x" * 10**6, "controller": True}
+    pod = msgspec.convert({"metadata": {"name": "p", "namespace": "ns", "ownerReferences": [owner]}}, LeftoverPod)
+    kept = old_pod_of(attempt(1))(pod)
+    assert kept is not None
+    assert len(kept.job_uid) == UID_LENGTH
+
+
 @pytest.mark.parametrize("streaming", [True, False])
 async def test_jobs_whose_pods_of_earlier_attempts_are_left(streaming: bool):
     api = MemoryApi(streaming=streaming)
@@ -107,7 +118,7 @@ async def test_jobs_whose_pods_of_earlier_attempts_are_left(streaming: bool):
     put(api, "js-a-3", 0, uid="other")
     js = attempt(2)
     async with running(api) as process:
-        assert process.names(js) is None, "nobody asked"
+        assert process.names(js) is None, "the pods are not followed yet"
         process.follow(js, relist=True)
         assert process.names(js) is None
         await process.knows(js, {"js-a-0", "js-a-1"})

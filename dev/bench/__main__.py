@@ -13,18 +13,18 @@ from pathlib import Path
 from dev import local
 from dev.bench import managers, once, report, run, runs, show
 from dev.bench.ending import unwound_by_sigterm
-from dev.bench.output import command_line, machine, names_among, positive, print_result, revision
+from dev.bench.output import command_line, machine, positive, print_result, revision
 from dev.cluster.errors import DevclusterError
 from dev.cluster.progress import say
 from kube.model.meta import JSON
 
-ALL = tuple(f"P{number}" for number in (*range(1, 7), *range(8, 12), 13))
-"""The scenarios that are measured by default."""
+DEFAULT_CODES = tuple(f"P{number}" for number in (*range(1, 7), *range(8, 12), 13))
+"""The codes of the scenarios that are measured by default."""
 
-SCENARIOS = (*ALL, "P19", "P23")
-"""All scenarios. P19 takes long, and P23 needs real nodes, with Linux and root."""
+ALL_CODES = (*DEFAULT_CODES, "P19", "P23")
+"""The codes of all scenarios. P19 takes long, and P23 needs real nodes, with Linux and root."""
 
-OF_P10 = {"P1", "P2", "P3", "P4"}
+CODES_OF_P10 = {"P1", "P2", "P3", "P4"}
 RESULTS = "results.json"
 
 
@@ -32,13 +32,13 @@ RESULTS = "results.json"
 def main() -> int:
     options = _options()
     try:
-        results = _read_results(options.again) if options.again else _measure(options)
+        results = _read_results(options.stored_results) if options.stored_results else _measure(options)
     except (DevclusterError, local.LocalError) as error:
         print(error, file=sys.stderr)
         return 1
     from dev.bench import plots  # noqa: PLC0415 (matplotlib, which no measurement needs)
 
-    for path in plots.draw(results, options.again.parent if options.again else options.out):
+    for path in plots.draw(results, options.stored_results.parent if options.stored_results else options.out):
         say(f"drawn: {path}")
     print_result(options.output, results, lambda results: show.show(results, calls=options.calls))
     return int(bool(report.errors(results)))
@@ -49,7 +49,7 @@ def _measure(options: argparse.Namespace) -> JSON:
     scenarios = frozenset(options.scenarios)
     bench = run.Bench(
         entries=options.manager,
-        wanted=scenarios | OF_P10 if "P10" in scenarios else scenarios,
+        wanted=scenarios | CODES_OF_P10 if "P10" in scenarios else scenarios,
         rounds=options.rounds,
         nodes=options.nodes,
         scale=options.scale,
@@ -59,7 +59,7 @@ def _measure(options: argparse.Namespace) -> JSON:
         "revision": revision(),
         "nodes": options.nodes,
         "scale": options.scale,
-        "managers": [{"name": entry.name, "command": entry.command, "floor": entry.floor} for entry in bench.entries],
+        "managers": [{"name": each.name, "command": each.command, "floor": each.is_floor} for each in bench.entries],
         "turns": [],
     }
     options.out.mkdir(parents=True, exist_ok=True)
@@ -97,10 +97,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=positive, default=3, help="turns of each manager (default %(default)s)")
     parser.add_argument(
         "--scenarios",
-        type=names_among(SCENARIOS),
-        default=ALL,
+        type=_codes,
+        default=DEFAULT_CODES,
         metavar="P1,P2,...",
-        help=f"some of {', '.join(SCENARIOS)} (default: P1 to {ALL[-1]})",
+        help=f"some of {', '.join(ALL_CODES)} (default: P1 to {DEFAULT_CODES[-1]})",
     )
     parser.add_argument("--nodes", type=positive, default=600, help="fake nodes (default %(default)s)")
     parser.add_argument(
@@ -110,7 +110,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=folder, help="folder of the results (default build/bench/TIME)")
     parser.add_argument("--calls", action="store_true", help="list every call by verb, resource and code, too")
     parser.add_argument(
-        "--from", type=_results_file, dest="again", metavar="FILE", help="measure nothing: show and draw these again"
+        "--from",
+        type=_results_file,
+        dest="stored_results",
+        metavar="FILE",
+        help="measure nothing: show and draw these again",
     )
     options = parser.parse_args()
     options.manager = options.manager or [*managers.DEFAULT_MANAGERS]
@@ -118,6 +122,12 @@ def _options() -> argparse.Namespace:
     if repeated := {name for name in names if names.count(name) > 1}:
         parser.error(f"--manager: {', '.join(sorted(repeated))} is given twice: tell them apart with NAME=COMMAND")
     return options
+
+
+def _codes(text: str) -> list[str]:
+    if unknown := [code for code in text.split(",") if code not in ALL_CODES]:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: not among {', '.join(ALL_CODES)}")
+    return text.split(",")
 
 
 def _scale(text: str) -> float:

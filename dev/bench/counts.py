@@ -17,8 +17,8 @@ UPDATE_VERBS = {"update", "patch"}
 def counts(calls: Iterable[Call], user: str) -> JSON:
     """Numbers of requests by client, of creations of pods, and of calls of `user`, the last part of a user name.
 
-    In the result, `calls` are the calls of `user` by verb, resource and code, without dry runs. `manager` has their
-    `goal_figures`, and `dry_runs`, the number of dry runs of `user`.
+    In the result, `calls` are the calls of `user` by verb, resource and code, without dry runs. `manager` has the
+    `goal_figures` of these calls, and the number of dry runs of `user`.
     """
     clients: Counter[str] = Counter()
     pods: Counter[str] = Counter()

@@ -12,7 +12,7 @@ EXIT_CODE = 128 + signal.SIGTERM
 
 @contextlib.contextmanager
 def unwound_by_sigterm() -> Iterator[None]:
-    """Decorates a `main`, which must run in the main thread: SIGTERM raises `SystemExit` in it.
+    """Make SIGTERM raise `SystemExit` in the decorated `main`, which must run in the main thread.
 
     So every `with` and `finally` ends its processes. This takes some seconds, in which another SIGTERM is ignored.
     """
@@ -29,4 +29,4 @@ def _unwind(_number: int, _frame: FrameType | None) -> None:
 
 
 def _already_unwinding(_number: int, _frame: FrameType | None) -> None:
-    """Do nothing. SIGTERM is handled and not ignored, since a process that is started now would inherit the latter."""
+    """Do nothing. SIG_IGN is not used instead, since a process that is started now would inherit it."""

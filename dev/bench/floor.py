@@ -48,13 +48,14 @@ class PodIdentity(Base, frozen=True, kw_only=True):
 class TrackedSet:
     """One JobSet, with the Jobs to create for it (`job_bodies`) and its progress.
 
-    `settled_jobs`: Jobs in their final state of a phase. `awaited_jobs`: old Jobs that are not gone.
+    `settled_jobs`: the Jobs that are ready or, in a suspended JobSet, suspended. `blocked_jobs`: the Jobs that must not
+    be created, since the old Job exists or the new Job has been created.
     """
 
     js: JobSet
     job_bodies: dict[str, Any] = field(default_factory=dict)
     settled_jobs: set[str] = field(default_factory=set)
-    awaited_jobs: set[str] = field(default_factory=set)
+    blocked_jobs: set[str] = field(default_factory=set)
     pods_by_job: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     @property
@@ -81,7 +82,7 @@ class TrackedSet:
 
 
 class Floor:
-    """Acts on JobSets and their children. Starts a task in `tasks` for each action."""
+    """Creates, suspends and restarts the Jobs of all JobSets. Starts a task in `tasks` for each action."""
 
     def __init__(self, client: Client, tasks: asyncio.TaskGroup) -> None:
         self._client = client
@@ -124,7 +125,7 @@ class Floor:
         name = job.metadata.name
         if job.metadata.labels[keys.RESTART_ATTEMPT] != tracked.attempt:
             if kind is ChangeKind.DELETED:
-                tracked.awaited_jobs.discard(name)
+                tracked.blocked_jobs.discard(name)
                 self._create_when_gone(tracked, name)
         elif job.failure is not None:
             self._restart_set(tracked)
@@ -156,8 +157,8 @@ class Floor:
 
     def _create_when_gone(self, tracked: TrackedSet, job: str) -> None:
         """Create a Job again once the old Job and all its pods are gone."""
-        if job in tracked.job_bodies and job not in tracked.awaited_jobs and not tracked.pods_by_job[job]:
-            tracked.awaited_jobs.add(job)
+        if job in tracked.job_bodies and job not in tracked.blocked_jobs and not tracked.pods_by_job[job]:
+            tracked.blocked_jobs.add(job)
             self._start_task(self._create(tracked, tracked.job_bodies[job]))
 
     async def _create_all(self, tracked: TrackedSet) -> None:
@@ -178,7 +179,7 @@ class Floor:
         self._start_task(self._delete(tracked.namespace, tracked.selector(), list(tracked.job_bodies)))
         status = msgspec.structs.replace(tracked.js.status, restarts=tracked.js.status.restarts + 1)
         tracked.start_attempt(msgspec.structs.replace(tracked.js, status=status))
-        tracked.awaited_jobs = set(tracked.job_bodies)
+        tracked.blocked_jobs = set(tracked.job_bodies)
 
     async def _delete(self, namespace: str, selector: str, jobs: list[str]) -> None:
         """Delete the Jobs of an attempt, each in the background, and their pods by one call."""
@@ -223,7 +224,7 @@ async def _log_errors(action: Coroutine[Any, Any, Any]) -> None:
 
 
 async def _probe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer every request with 200, since a listening process is ready."""
+    """Answer a probe with 200, since a listening process is ready."""
     with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")

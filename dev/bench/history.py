@@ -1,4 +1,4 @@
-"""Checks the order of a restart: no pod of the old attempt may still run when its Job is created again.
+"""Checks that no pod of the old attempt can still run when its Job is created again.
 
 Resource versions show the order, since they order all changes of the cluster.
 """
@@ -12,10 +12,8 @@ from msgspec import convert
 from api.leftovers import NOT_ENDED, PodMeta
 from dev.bench.phases import first_events
 from dev.bench.scene import BenchmarkError, Event, Scene
-from dev.bench.sets import BATCH, attempt
-
-MAX_NAMES = 5
-"""Largest number of Jobs in a message."""
+from dev.bench.sets import BATCH_API, attempt_selector
+from diagnose.finding import join_names
 
 
 @contextlib.contextmanager
@@ -24,9 +22,10 @@ def ordered_restart(scene: Scene, *, old_attempt: int, jobs: int, pods: int) -> 
 
     The block has to last until all Jobs of the next attempt exist.
     """
+    old, new = attempt_selector(old_attempt), attempt_selector(old_attempt + 1)
     with (
-        scene.watch(scene.path("pods"), labelSelector=attempt(old_attempt), fieldSelector=NOT_ENDED) as pod_events,
-        scene.watch(scene.path("jobs", BATCH), labelSelector=attempt(old_attempt + 1)) as job_events,
+        scene.watch(scene.path("pods"), labelSelector=old, fieldSelector=NOT_ENDED) as pod_events,
+        scene.watch(scene.path("jobs", BATCH_API), labelSelector=new) as job_events,
         ThreadPoolExecutor(2) as pool,
     ):
         pod_ends = pool.submit(lambda: list(first_events(pod_events, has_ended, pods)))
@@ -39,19 +38,18 @@ def ordered_restart(scene: Scene, *, old_attempt: int, jobs: int, pods: int) -> 
         creation_versions = {
             event.metadata["name"]: int(event.metadata["resourceVersion"]) for event in created.result()
         }
-    if early_jobs := too_early(creation_versions, pod_end_versions):
-        more_jobs = f" and {len(early_jobs) - MAX_NAMES} more" if len(early_jobs) > MAX_NAMES else ""
+    if early_jobs := jobs_created_early(creation_versions, pod_end_versions):
         raise BenchmarkError(
             f"{len(early_jobs)} Jobs were created while pods of attempt {old_attempt} could run:"
-            f" {', '.join(early_jobs[:MAX_NAMES])}{more_jobs}"
+            f" {join_names(early_jobs)}"
         )
 
 
 def has_ended(event: Event) -> bool:
-    """Whether a pod cannot run any more, since it is gone, or `NOT_ENDED` leaves it out, or only finalizers keep it."""
+    """Whether a pod of a watch with the selector `NOT_ENDED` has ended or is gone, or only finalizers keep it."""
     return event.type == "DELETED" or convert(event.metadata, PodMeta).only_finalized
 
 
-def too_early(creation_versions: Mapping[str, int], pod_end_versions: Mapping[str, int]) -> list[str]:
+def jobs_created_early(creation_versions: Mapping[str, int], pod_end_versions: Mapping[str, int]) -> list[str]:
     """Jobs that were created, by resource version, before the last of their old pods had ended."""
     return sorted(job for job, version in creation_versions.items() if version < pod_end_versions.get(job, 0))

@@ -1,4 +1,4 @@
-"""The managers under measurement: their names on the command line, installation and start.
+"""Parses, installs and starts the managers under measurement.
 
 Every manager gets only what a Go manager takes, too: certificates in a folder, webhook configurations that trust them,
 all rights, no leader election.
@@ -25,20 +25,29 @@ from manifests import NAMESPACE, SERVICE_ACCOUNT
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A manager under measurement. A `floor` does no admission, and managers are compared with it."""
+    """A manager under measurement. A floor does no admission, and managers are compared with it."""
 
     name: str
     command: tuple[str, ...]
-    floor: bool = False
+    is_floor: bool = False
 
 
 DEFAULT_MANAGERS = (
     Entry("jobset", local.MANAGER_COMMAND),
-    Entry("floor-background", (sys.executable, "-m", "dev.bench.floor"), floor=True),
+    Entry("floor-background", (sys.executable, "-m", "dev.bench.floor"), is_floor=True),
 )
 MANAGERS_BY_NAME = {entry.name: entry for entry in DEFAULT_MANAGERS}
 WITHOUT_ELECTION = {"leaderElection": {"leaderElect": False}, "internalCertManagement": {"enable": False}}
 """Sections of the configuration of a single manager whose certificate is in a folder."""
+
+ALL_RIGHTS = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRoleBinding",
+    "metadata": {"name": "bench-all-rights"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+    "subjects": [{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NAMESPACE}],
+}
+"""A binding to all rights, since managers need different rights, which are not compared."""
 
 
 def parse_entry(text: str) -> Entry:
@@ -71,8 +80,8 @@ def scratch_cluster(spec: ClusterSpec) -> Iterator[tuple[Cluster, Path]]:
 def running_manager(
     cluster: Cluster,
     folder: Path,
-    chosen: Entry,
-    sections: Mapping[str, Any] | None = None,
+    entry: Entry,
+    sections: Mapping[str, Any],
 ) -> Iterator[local.Manager]:
     """Install the objects of the manager, and run it during the block. `sections` go into its configuration.
 
@@ -84,38 +93,27 @@ def running_manager(
     certificates.mkdir(parents=True)
     authority.write(certificates, "ca")
     pki.issue_serving(authority, "localhost").write(certificates, "tls")
-    webhook_port = None if chosen.floor else port
+    webhook_port = None if entry.is_floor else port
     local.install(cluster, webhook_port=webhook_port, ca_bundle=authority.certificate)
-    local.kubectl(cluster, "apply", "-f", "-", stdin=json.dumps(_all_rights()))
-    with further_manager(cluster, folder, chosen, sections, port) as manager:
+    local.kubectl(cluster, "apply", "-f", "-", stdin=json.dumps(ALL_RIGHTS))
+    with further_manager(cluster, folder, entry, sections, port) as manager:
         yield manager
 
 
 @contextlib.contextmanager
 def further_manager(
-    cluster: Cluster, folder: Path, chosen: Entry, sections: Mapping[str, Any] | None = None, port: int = 0
+    cluster: Cluster, folder: Path, entry: Entry, sections: Mapping[str, Any], port: int = 0
 ) -> Iterator[local.Manager]:
     """Run another manager during the block, after `running_manager`. Its certificate is in the folder."""
     manager = local.start(
         cluster,
         folder,
         webhook_port=port or local.free_port(),
-        command=chosen.command,
-        sections={**WITHOUT_ELECTION, **(sections or {})},
+        command=entry.command,
+        sections={**WITHOUT_ELECTION, **sections},
     )
     try:
         yield manager
     finally:
         with contextlib.suppress(subprocess.TimeoutExpired):
             local.stop(manager)
-
-
-def _all_rights() -> dict[str, Any]:
-    """A binding to all rights, since managers need different rights, which are not compared."""
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "bench-all-rights"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NAMESPACE}],
-    }

@@ -47,9 +47,9 @@ def rest(play: Play) -> JSON:
 
 
 def fail_jobs(play: Play) -> JSON:
-    """The phase in which the first Job of some JobSets fails, at a fixed rate whatever the manager does."""
+    """The phase in which the first Job of some JobSets fails, one JobSet after the other at a fixed rate."""
     scene = play.scene
-    pods = {pod["metadata"]["labels"]["job-name"]: pod for pod in scene.items("pods")}
+    pods = {pod["metadata"]["labels"]["job-name"]: pod for pod in scene.items(scene.path("pods"))}
     names = [_name(number) for number in range(play.scale_count(FAILURES))]
     with count_requests(scene) as phase:
         offset, start = audit.log_size(scene.cluster.audit_log), time.monotonic()
@@ -83,7 +83,7 @@ def _start_manager(play: Play) -> Scene:
 
 
 def _wait_until_idle(scene: Scene) -> float:
-    """Wait until the manager is at rest. Returns the time since which it is (monotonic seconds)."""
+    """Wait until the manager is at rest. Returns when its rest began (monotonic seconds)."""
     start = idle_since = time.monotonic()
     cpu_before = cpu_seconds(scene.pid)
     while time.monotonic() < idle_since + IDLE_SECONDS:
@@ -97,12 +97,12 @@ def _wait_until_idle(scene: Scene) -> float:
 
 
 def take_over(play: Play) -> JSON:
-    """The phase in which the leader ends, then a Job fails. Its time is that until the standby has the Lease."""
+    """The phase in which the leader ends, then a Job fails. Its `seconds` last until the standby has the Lease."""
     leader = play.managers[-1]
     play.scene = standby = _start_manager(play)
     _wait_until_idle(standby)
     name = _name(0)
-    [pod] = standby.items("pods", query=f"?labelSelector=job-name%3D{_first_job(name)}")
+    [pod] = standby.items(f"{standby.path('pods')}?labelSelector=job-name%3D{_first_job(name)}")
     with count_requests(standby) as phase:
         offset, start = audit.log_size(standby.cluster.audit_log), datetime.now(UTC)
         local.stop(leader)
@@ -128,8 +128,8 @@ def delays_ms(calls: Sequence[Call], names: Sequence[str]) -> list[float]:
     """Milliseconds until the manager reacted to the failed first Job of each JobSet, sorted.
 
     A delay lasts from the Job controller's last write about the old Job to the manager's next write of the JobSet's
-    status. Both are the times at which the API server received the write, so storing the Job controller's write counts,
-    too.
+    status. Both are the times at which the API server received the write, so a delay includes the time in which the Job
+    controller's write is stored.
     """
     job_failures, status_writes, creations = (defaultdict[str, list[float]](list) for _ in range(3))
     for call in calls:

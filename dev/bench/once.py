@@ -19,7 +19,7 @@ def measure(bench: Bench) -> JSON:
     """Measure admission (P8, P9) of each manager, and the plan (P11). Returns their rows, and errors."""
     results: JSON = {"admission": {}, "errors": []}
     for entry in bench.entries:
-        if entry.floor or bench.wanted.isdisjoint({"P8", "P9"}):
+        if entry.is_floor or bench.wanted.isdisjoint({"P8", "P9"}):
             continue
         for workers in WORKER_COUNTS:
             title = f"{entry.name}: P8 and P9, processes: {workers}"

@@ -18,11 +18,6 @@ from kube.model.meta import JSON
 Columns = Mapping[str, tuple[str, str]]
 """By the title of a column, the path of its figure (keys joined by dots) and its format."""
 
-WORDS = frozenset(
-    ("manager", "verb", "resource", "goal", "verdict", "phase", "variant", "webhook", "size", "scenario", "run")
-) | {"review", "answers"}
-"""Columns of words, which are aligned to the left. All other columns have figures."""
-
 
 def command_line(module: str, description: str | None) -> argparse.ArgumentParser:
     """A parser for `python -m MODULE` with the option for the format of the result."""
@@ -40,17 +35,6 @@ def positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")
     return number
-
-
-def names_among(known_names: Sequence[str]) -> Callable[[str], list[str]]:
-    """A type for argparse: names separated by commas, which have to be in `known_names`."""
-
-    def names(text: str) -> list[str]:
-        if unknown := [name for name in text.split(",") if name not in known_names]:
-            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: not among {', '.join(known_names)}")
-        return text.split(",")
-
-    return names
 
 
 def print_result(output: str, result: object, show: Callable[[Any], None]) -> None:
@@ -79,13 +63,13 @@ def console() -> Console:
 
 
 def print_table(rows: Sequence[Mapping[str, str]], title: str = "") -> None:
-    """Print rows of cells by column. Prints nothing without rows."""
+    """Print rows of cells by column, with columns of words aligned to the left. Prints nothing without rows."""
     if not rows:
         return
     table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
     for column in rows[0]:
-        words = column in WORDS
-        table.add_column(column, justify="left" if words else "right", no_wrap=words)
+        has_words = any(row[column][:1].isalpha() for row in rows)
+        table.add_column(column, justify="left" if has_words else "right", no_wrap=has_words)
     for row in rows:
         table.add_row(*row.values())
     console().print(*([""] if title else []), table)

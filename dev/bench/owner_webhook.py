@@ -6,12 +6,9 @@ It reads from the API server, as administrator.
 import base64
 import contextlib
 import json
-import ssl
-import tempfile
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 from api import keys
 from dev.bench.scene import Scene, wait
@@ -40,7 +37,7 @@ def looking_for_owners(scene: Scene) -> Iterator[None]:
     authority = pki.new_authority("bench-webhook")
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_class(scene))
     server.daemon_threads = True
-    server.socket = _server_tls(authority).wrap_socket(server.socket, server_side=True)
+    server.socket = pki.serving_tls(authority).wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, name="owner-webhook", daemon=True)
     thread.start()
     try:
@@ -64,15 +61,6 @@ def _is_called(scene: Scene) -> bool:
     with scene.cluster.connect() as connection:
         status, answer = connection.request("POST", f"{scene.path('jobs', '/apis/batch/v1')}?dryRun=All", job)
     return status >= 400 and NAME in str(answer)
-
-
-def _server_tls(authority: pki.Pair) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory(prefix="jobset-bench-webhook-") as scratch:
-        folder = Path(scratch)
-        pki.issue_serving(authority, "localhost").write(folder, "tls")
-        context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    return context
 
 
 def _configuration(namespace: str, port: int, authority: pki.Pair) -> JSON:
@@ -121,5 +109,5 @@ def _missing_owner(scene: Scene, metadata: JSON) -> str:
     if not owners:
         return ""
     with scene.cluster.connect() as connection:
-        status, _ = connection.request("GET", f"{scene.path(keys.PLURAL, f'/apis/{keys.API_VERSION}')}/{owners[0]}")
+        status, _ = connection.request("GET", f"{scene.jobsets_path}/{owners[0]}")
     return owners[0] if status == 404 else ""

@@ -1,7 +1,7 @@
 """`make bench-plan`: measures the time of one plan of the reconcile loop for growing JobSets, and how the time grows.
 
-A plan is pure, so this needs no cluster. The garbage collector is off during the measurement, since the manager freezes
-its heap, and a collection would add its time to the plan in which it happens to run.
+A plan is pure, so the measurement needs no cluster. The garbage collector is off meanwhile: the manager freezes its
+heap, and a collection would add its time to the plan in which it happens to run.
 """
 
 import gc
@@ -34,6 +34,8 @@ from kube.model.meta import JSON
 NOW = "2026-01-01T00:00:00Z"
 GATES = FeatureGates()
 ALL_SERVED = Served(groups=True, composites=True, topology=True)
+"""All scheduling APIs, as an API server that serves them."""
+
 SIZES = (100, 1000, 2500, 5000, 10_000, 20_000)
 LARGEST_JOBSET = 100_000
 """Jobs of the largest JobSet that admission allows by default. Measured for Jobs that exist and have no groups."""
@@ -75,16 +77,15 @@ def state_of(js: JobSet, child_jobs: tuple[Job, ...]) -> Observed:
     return Observed(js, child_jobs, msgspec.convert(build_service(js), Service), frozenset(), NOW, 1.0)
 
 
-def with_status(js: JobSet, child_jobs: tuple[Job, ...]) -> JobSet:
-    """The JobSet with the status that a plan gives it."""
-    status = plan(state_of(js, child_jobs), GATES).status
-    return js if status is None else msgspec.structs.replace(js, status=status)
+def with_status(state: Observed) -> Observed:
+    """The state, in which the JobSet has the status that a plan gives it."""
+    status = plan(state, GATES).status
+    return state if status is None else replace(state, jobset=msgspec.structs.replace(state.jobset, status=status))
 
 
 def idle_set(count: int) -> Observed:
     js = jobset(count)
-    child_jobs = jobs(js, active=1, ready=1, startTime=NOW)
-    return state_of(with_status(js, child_jobs), child_jobs)
+    return with_status(state_of(js, jobs(js, active=1, ready=1, startTime=NOW)))
 
 
 def to_be_created(count: int) -> Observed:
@@ -92,25 +93,20 @@ def to_be_created(count: int) -> Observed:
 
 
 def to_be_deleted(count: int) -> Observed:
-    js = jobset(count)
-    child_jobs = jobs(js, active=1, ready=1, startTime=NOW)
-    return state_of(jobset(count, JobSetStatus(restarts=1, execution_attempts=1)), child_jobs)
+    """A state just after a restart, in which all Jobs of the attempt before exist."""
+    old_jobs = jobs(jobset(count), active=1, ready=1, startTime=NOW)
+    return state_of(jobset(count, JobSetStatus(restarts=1, execution_attempts=1)), old_jobs)
 
 
 def half_completed(count: int) -> Observed:
     """A state in which every second Job has completed, so that the text of completed indexes is longest."""
     js = jobset(count)
     completed = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
-    running = jobs(js, active=1, ready=1)
     child_jobs = tuple(
-        msgspec.convert({**_job_json(job), "status": completed}, Job) if n % 2 else job for n, job in enumerate(running)
+        msgspec.convert({**msgspec.to_builtins(job), "status": completed}, Job) if number % 2 else job
+        for number, job in enumerate(jobs(js, active=1, ready=1))
     )
-    return state_of(with_status(js, child_jobs), child_jobs)
-
-
-def _job_json(job: Job) -> JSON:
-    job_body: JSON = msgspec.to_builtins(job)
-    return job_body
+    return with_status(state_of(js, child_jobs))
 
 
 def gang_of(count: int) -> JobSet:
@@ -129,8 +125,7 @@ def groups_at_rest(count: int) -> Observed:
     """A state in which all groups exist, and all Jobs run in their groups."""
     js = gang_of(count)
     trees = forest(js)
-    if trees is None:
-        return idle_set(count)
+    assert trees is not None  # noqa: S101 -- the JobSet is a gang
     bodies = [
         build_group(js, trees, group, parent, group.gang)
         for root in trees.roots
@@ -145,14 +140,12 @@ def groups_at_rest(count: int) -> Observed:
     )
     child_jobs = []
     for job in jobs(js, active=1, ready=1, startTime=NOW):
-        job_body, group = _job_json(job), trees.of_job(job.metadata.name)
+        job_body, group = msgspec.to_builtins(job), trees.of_job(job.metadata.name)
         job_body["spec"]["template"].setdefault("spec", {})["schedulingGroup"] = {
             "podGroupName": group.name if group else ""
         }
         child_jobs.append(msgspec.convert(job_body, Job))
-    state = replace(state_of(js, tuple(child_jobs)), groups=groups)
-    status = plan(state, GATES).status
-    return state if status is None else replace(state, jobset=msgspec.structs.replace(js, status=status))
+    return with_status(replace(state_of(js, tuple(child_jobs)), groups=groups))
 
 
 def _with_uid(body: JSON) -> JSON:
@@ -250,8 +243,8 @@ def measure(rounds: int = 15) -> list[JSON]:
             count: best_time(scenario.states(count), rounds, SortedJobs() if scenario.keeps_sorted_jobs else None)
             for count in scenario.sizes
         }
-        by_count = {str(count): best_seconds for count, best_seconds in seconds.items()}
-        rows.append({"scenario": scenario.name, "seconds": by_count, "slope": exponent(seconds.items())})
+        seconds_by_count = {str(count): best_seconds for count, best_seconds in seconds.items()}
+        rows.append({"scenario": scenario.name, "seconds": seconds_by_count, "slope": exponent(seconds.items())})
     return rows
 
 

@@ -10,10 +10,9 @@ from api import keys
 from dev import local
 from dev.bench.history import ordered_restart
 from dev.bench.phases import measure_pods
-from dev.bench.scene import CLEAR_SECONDS, BenchmarkError, Scene, wait
+from dev.bench.scene import Scene
 from dev.bench.sets import (
-    GROUP,
-    attempt,
+    attempt_selector,
     check_exclusive,
     fail_one,
     fail_real_pod,
@@ -24,29 +23,28 @@ from dev.bench.sets import (
 from dev.cluster.rest import MERGE
 from kube.model.meta import JSON
 
-StartManager = Callable[[str], AbstractContextManager[local.Manager]]
-"""Runs another manager of the kind under measurement during a block. The argument names its folder."""
-
-
-def _start_none(name: str) -> AbstractContextManager[local.Manager]:
-    raise BenchmarkError(f"{name}: no further manager can be started here")
-
 
 @dataclass(slots=True)
 class Play:
-    """A scenario in a namespace of its own. `scale`: the share of the full sizes. `beside_phase`: see `wait_beside`."""
+    """A scenario in a namespace of its own.
+
+    - `scale`: the share of the full sizes.
+    - `managers`: the managers that have been started, the latest last.
+    - `start_manager(folder_name)`: a context in which another such manager runs, with this folder.
+    - `manifest`, `pods`, `restarts`: the JobSet, its running pods, and the number of its restarts so far.
+    - `large_phase`: the phase of the large JobSet of P6.
+    - `exit_stack`: contexts that end with the scenario.
+    """
 
     scene: Scene
-    scale: float = 1.0
+    scale: float
+    managers: list[local.Manager]
+    start_manager: Callable[[str], AbstractContextManager[local.Manager]]
     manifest: JSON = field(default_factory=dict)
     pods: list[JSON] = field(default_factory=list)
     restarts: int = 0
-    beside_phase: JSON = field(default_factory=dict)
-    managers: list[local.Manager] = field(default_factory=list)
-    """The managers that have been started, the latest last."""
-    start_manager: StartManager = _start_none
+    large_phase: JSON = field(default_factory=dict)
     exit_stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    """Contexts that end with the scenario."""
 
     def scale_count(self, count: int) -> int:
         """The part of a count by `scale`, at least 2."""
@@ -58,15 +56,13 @@ class Play:
         return job_and_pod_counts(self.manifest)[0]
 
     def create(self, manifest: JSON) -> JSON:
-        """The phase in which the JobSet is created, until all its pods run. An earlier JobSet is deleted first."""
-        if self.manifest:
-            self._delete()
-        self.manifest, self.restarts = manifest, 0
+        """The phase in which the JobSet is created, until all its pods run."""
+        self.manifest = manifest
         pods = job_and_pod_counts(manifest)[1]
         reported = partial(is_reported, self.scene, ready=self.jobs)
-        with measure_pods(self.scene, pods, selector=attempt(0), reported=reported) as phase:
-            self.scene.request("POST", self.scene.path("jobsets", GROUP), manifest)
-        return self._check_phase(phase, pods)
+        with measure_pods(self.scene, pods, selector=attempt_selector(0), reported=reported) as phase:
+            self.scene.request("POST", self.scene.jobsets_path, manifest)
+        return self._checked_phase(phase, pods)
 
     def restart(self) -> JSON:
         """The phase in which all Jobs are created again after the failure of a pod, until the new pods run.
@@ -78,46 +74,33 @@ class Play:
         reported = partial(is_reported, self.scene, restarts=self.restarts, ready=self.jobs)
         with (
             ordered_restart(self.scene, old_attempt=attempt_before, jobs=self.jobs, pods=pods),
-            measure_pods(self.scene, pods, selector=attempt(self.restarts), reported=reported) as phase,
+            measure_pods(self.scene, pods, selector=attempt_selector(self.restarts), reported=reported) as phase,
         ):
             fail = fail_real_pod if self.scene.cluster.plan.spec.real_nodes else fail_one
             fail(self.scene, self.pods)
-        return self._check_phase(phase, pods)
+        return self._checked_phase(phase, pods)
 
     def suspend(self) -> JSON:
         """The phase in which the JobSet is suspended, until no pod runs."""
-        with self._measure_suspend("DELETED", suspended=self.jobs, active=0) as phase:
-            self._set_suspend(value=True)
-        return phase
+        return self._set_suspend("DELETED", value=True, suspended=self.jobs, active=0)
 
     def resume(self) -> JSON:
         """The phase in which the JobSet is resumed, until all pods run."""
-        with self._measure_suspend("ADDED", suspended=0, ready=self.jobs) as phase:
-            self._set_suspend(value=False)
-        return self._check_phase(phase, len(self.pods))
+        phase = self._set_suspend("ADDED", value=False, suspended=0, ready=self.jobs)
+        return self._checked_phase(phase, len(self.pods))
 
-    def _measure_suspend(self, event_type: str, **counters: int) -> AbstractContextManager[JSON]:
-        return measure_pods(
-            self.scene,
-            len(self.pods),
-            selector=attempt(self.restarts),
-            event_type=event_type,
-            reported=partial(is_reported, self.scene, restarts=self.restarts, **counters),
-        )
+    def _set_suspend(self, event_type: str, *, value: bool, **counters: int) -> JSON:
+        """Set `spec.suspend`, and measure until each pod has an event of this type, and the status has these counts."""
+        scene, selector = self.scene, attempt_selector(self.restarts)
+        reported = partial(is_reported, scene, restarts=self.restarts, **counters)
+        with measure_pods(scene, len(self.pods), selector=selector, event_type=event_type, reported=reported) as phase:
+            scene.request("PATCH", f"{scene.jobsets_path}/bench", {"spec": {"suspend": value}}, MERGE)
+        return phase
 
-    def _set_suspend(self, *, value: bool) -> None:
-        self.scene.request("PATCH", f"{self.scene.path('jobsets', GROUP)}/bench", {"spec": {"suspend": value}}, MERGE)
-
-    def _check_phase(self, phase: JSON, pods: int) -> JSON:
-        """Return the phase. Raises `BenchmarkError` unless exactly the expected pods run."""
+    def _checked_phase(self, phase: JSON, pods: int) -> JSON:
+        """The phase. Raises `BenchmarkError` unless exactly the expected pods run."""
         phase["jobs"] = self.jobs
         self.pods = running_pods(self.scene, pods, restarts=self.restarts)
         if keys.EXCLUSIVE_TOPOLOGY in self.manifest["metadata"]["annotations"]:
             check_exclusive(self.scene, self.pods)
         return phase
-
-    def _delete(self) -> None:
-        """Delete the JobSet, and wait until nothing of it is left."""
-        self.scene.request("DELETE", f"{self.scene.path('jobsets', GROUP)}/bench")
-        goal = "the set to go"
-        wait(lambda: not self.scene.items("jobsets", GROUP) and not self.scene.items("pods"), CLEAR_SECONDS, goal)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from dev.bench.report import Spread, managers, names, rounds
+from dev.bench.report import Spread, figures_by_round, manager_names, phase_names
 from kube.model.meta import JSON
 
 WIDTH = 0.8
@@ -73,15 +73,15 @@ def _draw_groups(
     `bar` draws a bar. Its arguments are the axes, the rounds of the phase, the number of the manager, and the position
     of the bar. `texts` are the texts of the legend.
     """
-    phases = [name for name in names(results) if not name.startswith(left_out)]
+    phases = [name for name in phase_names(results) if not name.startswith(left_out)]
     if not phases:
         return None
     figure, axes = _empty_figure(len(phases))
-    runners = managers(results)
+    runners = manager_names(results)
     for group, name in enumerate(phases):
         for number, manager in enumerate(runners):
             position = group + (number - (len(runners) - 1) / 2) * WIDTH / len(runners)
-            if phases_of_manager := list(rounds(results, manager, name).values()):
+            if phases_of_manager := list(figures_by_round(results, manager, name).values()):
                 bar(axes, phases_of_manager, number, position)
     axes.set_xticks(range(len(phases)), phases, rotation=30, ha="right")
     axes.legend(handles=[Patch(color=f"C{n}", label=text) for n, text in enumerate(texts)], frameon=False)
@@ -91,7 +91,7 @@ def _draw_groups(
 
 def _draw_spreads(results: JSON, key: str, title: str) -> Figure | None:
     """The picture of a figure's median with its range. P6 large is left out, since it would dwarf all other phases."""
-    runners = managers(results)
+    runners = manager_names(results)
 
     def bar(axes: Axes, phases: list[JSON], number: int, position: float) -> None:
         if spread := Spread.at(phases, key):
@@ -103,7 +103,7 @@ def _draw_spreads(results: JSON, key: str, title: str) -> Figure | None:
 
 def _draw_calls(results: JSON) -> Figure | None:
     """The picture of the requests of each manager, stacked, as the median of the rounds."""
-    runners = managers(results)
+    runners = manager_names(results)
 
     def bar(axes: Axes, phases: list[JSON], number: int, position: float) -> None:
         bottom = 0.0

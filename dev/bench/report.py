@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dev.bench.output import value_at
@@ -39,13 +39,7 @@ class Spread:
         return middle if self.low == self.high else f"{middle} ({self.low:.{digits}f}-{self.high:.{digits}f})"
 
 
-def median_text(phases: Sequence[JSON], path: str, digits: int) -> str:
-    """The median of a figure, or a dash."""
-    spread = Spread.at(phases, path)
-    return f"{spread.median:.{digits}f}" if spread else "-"
-
-
-def rounds(results: JSON, manager: str, name: str) -> dict[int, JSON]:
+def figures_by_round(results: JSON, manager: str, name: str) -> dict[int, JSON]:
     """The figures of a phase of a manager, by round."""
     return {
         turn["round"]: turn["phases"][name]
@@ -54,12 +48,12 @@ def rounds(results: JSON, manager: str, name: str) -> dict[int, JSON]:
     }
 
 
-def names(results: JSON) -> list[str]:
+def phase_names(results: JSON) -> list[str]:
     """The names of the phases in the order in which they were measured."""
     return list(dict.fromkeys(name for turn in results["turns"] for name in turn["phases"]))
 
 
-def managers(results: JSON, *, floor: bool | None = None) -> list[str]:
+def manager_names(results: JSON, *, floor: bool | None = None) -> list[str]:
     """The names of all managers, or only of the floors (`floor` True), or only of the others (`floor` False)."""
     return [manager["name"] for manager in results["managers"] if floor in {None, manager["floor"]}]
 
@@ -73,14 +67,14 @@ def errors(results: JSON) -> list[str]:
 
 
 def seconds(results: JSON, manager: str, name: str) -> Spread | None:
-    return Spread.at(rounds(results, manager, name).values(), "seconds")
+    return Spread.at(figures_by_round(results, manager, name).values(), "seconds")
 
 
 def fastest_floor(results: JSON, name: str) -> str | None:
     """The floor that was fastest in a phase; None if no floor has run the phase."""
     medians = [
         (measured.median, manager)
-        for manager in managers(results, floor=True)
+        for manager in manager_names(results, floor=True)
         if (measured := seconds(results, manager, name))
     ]
     return min(medians)[1] if medians else None
@@ -88,7 +82,7 @@ def fastest_floor(results: JSON, name: str) -> str | None:
 
 def ratio(results: JSON, measured: tuple[str, str], base: tuple[str, str]) -> Spread | None:
     """The ratios of the times of one (manager, phase) to the times of another, round by round."""
-    measured_rounds, base_rounds = rounds(results, *measured), rounds(results, *base)
+    measured_rounds, base_rounds = figures_by_round(results, *measured), figures_by_round(results, *base)
     return Spread.from_figures(
         measured_rounds[n]["seconds"] / base_rounds[n]["seconds"] for n in measured_rounds.keys() & base_rounds.keys()
     )
@@ -144,20 +138,21 @@ SPECIAL_COLUMNS = {
 def phase_rows(results: JSON, name: str) -> list[dict[str, str]]:
     """A row for each manager that has run the phase, with the text by title of the column."""
     rows = []
-    for manager in managers(results):
-        phases = list(rounds(results, manager, name).values())
+    for manager in manager_names(results):
+        phases = list(figures_by_round(results, manager, name).values())
         if not phases:
             continue
         base = base_of(results, manager, name)
         time, ratios = seconds(results, manager, name), ratio(results, (manager, name), base)
         special = {title: column for title, column in SPECIAL_COLUMNS.items() if column[0] in phases[0]}
+        columns = [(title, Spread.at(phases, path), digits) for title, (path, digits) in {**COLUMNS, **special}.items()]
         rows.append(
             {
                 "manager": manager,
                 "runs": str(len(phases)),
                 "seconds": time.text() if time else "-",
                 "x plain" if base[1] in PLAIN_PHASES.values() else "x floor": ratios.text(2) if ratios else "-",
-                **{title: median_text(phases, *column) for title, column in {**COLUMNS, **special}.items()},
+                **{title: f"{figure.median:.{digits}f}" if figure else "-" for title, figure, digits in columns},
             }
         )
     return rows
@@ -166,11 +161,11 @@ def phase_rows(results: JSON, name: str) -> list[dict[str, str]]:
 def call_rows(results: JSON, name: str) -> list[dict[str, str]]:
     """A row for each verb, resource and code of calls in a phase, with the median of the rounds for each manager."""
     medians_by_key: dict[tuple[str, str, int], dict[str, str]] = {}
-    columns = [manager for manager in managers(results) if rounds(results, manager, name)]
+    columns = [manager for manager in manager_names(results) if figures_by_round(results, manager, name)]
     for manager in columns:
         counts_by_round = [
             {(call["verb"], call["resource"], call["code"]): call["count"] for call in phase["calls"]}
-            for phase in rounds(results, manager, name).values()
+            for phase in figures_by_round(results, manager, name).values()
         ]
         for key in {key for calls in counts_by_round for key in calls}:
             middle = statistics.median(calls.get(key, 0) for calls in counts_by_round)

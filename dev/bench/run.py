@@ -18,13 +18,12 @@ from dev.bench.play import Play
 from dev.bench.proc import memory_mib, shared_once_mib
 from dev.bench.scenarios import SCENARIOS, Scenario
 from dev.bench.scene import BenchmarkError, Scene
-from dev.bench.sets import GROUP, TOPOLOGY, is_reported, jobset, real_jobset
+from dev.bench.sets import TOPOLOGY, is_reported, jobset, real_jobset
 from dev.cluster.progress import say
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from kube.model.meta import JSON
 
-NODES = {TOPOLOGY: 10}
-"""Number of nodes of a rack."""
+NODES_PER_DOMAIN = {TOPOLOGY: 10}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +45,18 @@ class Bench:
 
 def turns(bench: Bench) -> Iterator[JSON]:
     """Yield a record for each round, manager and cluster, as soon as it is complete."""
-    scenarios_wanted = [scenario for scenario in SCENARIOS if bench.wanted & set(scenario.codes)]
-    together = [scenario for scenario in scenarios_wanted if not scenario.has_own_cluster]
-    clusters = ([together] if together else []) + [
-        [scenario] for scenario in scenarios_wanted if scenario.has_own_cluster
+    wanted_scenarios = [scenario for scenario in SCENARIOS if bench.wanted & set(scenario.codes)]
+    scenarios_by_cluster = [
+        [scenario for scenario in wanted_scenarios if not scenario.has_own_cluster],
+        *([scenario] for scenario in wanted_scenarios if scenario.has_own_cluster),
     ]
     for number in range(1, bench.rounds + 1):
         for entry in bench.entries:
-            for scenarios in clusters:
+            for scenarios in scenarios_by_cluster:
                 turn_scenarios = [
-                    s
-                    for s in scenarios
-                    if (s.includes_floors or not entry.floor) and (number == 1 or not s.is_played_once)
+                    scenario
+                    for scenario in scenarios
+                    if (scenario.includes_floors or not entry.is_floor) and (number == 1 or not scenario.is_played_once)
                 ]
                 if turn_scenarios:
                     bench.say(f"round {number} of {bench.rounds}: {entry.name}")
@@ -65,13 +64,12 @@ def turns(bench: Bench) -> Iterator[JSON]:
 
 
 def _measure_turn(bench: Bench, entry: Entry, scenarios: list[Scenario]) -> JSON:
-    """Measure scenarios of one manager on a cluster of its own. Returns the phases, and errors beside them."""
+    """Measure scenarios of one manager on a cluster of its own. Returns the phases, errors, and memory when idle."""
     record: JSON = {"phases": {}, "errors": []}
-    sections = scenarios[0].sections
-    real = scenarios[0].real_nodes
-    bench.say(f"a cluster of {real} real nodes" if real else f"a cluster of {bench.nodes} fake nodes")
-    nodes = FakeNodes(count=0 if real else bench.nodes, label_every=NODES)
-    spec = ClusterSpec(name="bench", nodes=nodes, real_nodes=real)
+    sections, real_nodes = scenarios[0].sections, scenarios[0].real_nodes
+    bench.say(f"a cluster of {real_nodes} real nodes" if real_nodes else f"a cluster of {bench.nodes} fake nodes")
+    nodes = FakeNodes(count=0 if real_nodes else bench.nodes, label_every=NODES_PER_DOMAIN)
+    spec = ClusterSpec(name="bench", nodes=nodes, real_nodes=real_nodes)
     with scratch_cluster(spec) as (cluster, folder):
         manager_folder = folder / "manager"
 
@@ -82,12 +80,12 @@ def _measure_turn(bench: Bench, entry: Entry, scenarios: list[Scenario]) -> JSON
         try:
             with running_manager(cluster, manager_folder, entry, sections) as manager:
                 scene = Scene(cluster, manager.process.pid, "warm-up")
-                _warm_up(scene, real_jobset(1, 1) if real else jobset(1))
+                _warm_up(scene, real_jobset(1, 1) if real_nodes else jobset(1))
                 record["idle_rss_mib"], record["idle_pss_mib"] = memory_mib(scene.pid), shared_once_mib(scene.pid)
                 for number, scenario in enumerate(scenarios):
                     namespace = f"{scenario.codes[0].lower()}-{number}"
                     scenario_scene = dataclasses.replace(scene, namespace=namespace)
-                    play = Play(scenario_scene, bench.scale, managers=[manager], start_manager=start_manager)
+                    play = Play(scenario_scene, bench.scale, [manager], start_manager)
                     _play_scenario(bench, play, scenario, record)
                     if scenario is not scenarios[-1]:
                         scenario_scene.drop_namespace()
@@ -102,7 +100,7 @@ def _warm_up(scene: Scene, manifest: JSON) -> None:
     """Let one pod run and stay, to fill the caches of the manager and of the API server."""
     scene.create_namespace()
     with scene.watch(scene.path("pods"), fieldSelector="status.phase=Running") as events:
-        scene.request("POST", scene.path("jobsets", GROUP), manifest)
+        scene.request("POST", scene.jobsets_path, manifest)
         next(events)
         wait_for_status(lambda: is_reported(scene, ready=1))
 

@@ -25,8 +25,8 @@ def run_line(results: JSON, day: str) -> JSON:
     """The line of a run: medians of each phase, and their ratios to the fastest floor, or to plain pods."""
     phases = {
         name: _phase_medians(results, name)
-        for name in report.names(results)
-        if report.rounds(results, OUR_MANAGER, name)
+        for name in report.phase_names(results)
+        if report.figures_by_round(results, OUR_MANAGER, name)
     }
     return {
         "day": day,
@@ -39,8 +39,8 @@ def run_line(results: JSON, day: str) -> JSON:
 
 def _phase_medians(results: JSON, name: str) -> JSON:
     ratio = report.ratio(results, (OUR_MANAGER, name), report.base_of(results, OUR_MANAGER, name))
-    seconds = {manager: report.seconds(results, manager, name) for manager in report.managers(results)}
-    calls = report.Spread.at(report.rounds(results, OUR_MANAGER, name).values(), "manager.requests")
+    seconds = {manager: report.seconds(results, manager, name) for manager in report.manager_names(results)}
+    calls = report.Spread.at(report.figures_by_round(results, OUR_MANAGER, name).values(), "manager.requests")
     return {
         "seconds": {manager: round(spread.median, 2) for manager, spread in seconds.items() if spread},
         "ratio": round(ratio.median, 2) if ratio else None,
@@ -50,7 +50,7 @@ def _phase_medians(results: JSON, name: str) -> JSON:
 
 def is_comparable(results: JSON) -> bool:
     """Whether a run is comparable with other runs, since it has the full size and this manager."""
-    return results["scale"] == 1 and OUR_MANAGER in report.managers(results) and bool(results["turns"])
+    return results["scale"] == 1 and OUR_MANAGER in report.manager_names(results) and bool(results["turns"])
 
 
 def add(path: Path, run: JSON) -> None:

@@ -15,9 +15,8 @@ from dev.bench.phases import count_requests, measure_pods, pods_at, wait_for_sta
 from dev.bench.play import Play
 from dev.bench.scene import CONNECTIONS, Scene
 from dev.bench.sets import (
-    GROUP,
     HALF_A_NODE,
-    attempt,
+    attempt_selector,
     end_pod,
     is_reported,
     jobset,
@@ -34,16 +33,18 @@ FLAVOR = {"kubernetes.io/os": "linux"}
 """Labels that all fake nodes have, as a node selector (P13)."""
 
 LARGE_SET = f"{keys.JOBSET_NAME}=large"
+"""Label selector of the pods of the large JobSet (P6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Phases that build on each other, by name, which begins with the code of a scenario. The first is always played.
+    """Phases that build on each other, by name. A name begins with a code, such as P1. The first is always played.
 
     - `includes_floors`: whether floors play it, too.
     - `is_played_once`: whether it is played only in the first round.
-    - `has_own_cluster`: whether it has its own cluster, with `real_nodes` instead of fake nodes if there are any, and a
-      manager with these `sections` in its configuration.
+    - `has_own_cluster`: whether it has its own cluster.
+    - `real_nodes`: number of real nodes of that cluster; with 0, it has fake nodes.
+    - `sections`: sections in the configuration of the manager on that cluster.
     - `context`: a context that is entered for all phases.
     """
 
@@ -67,14 +68,11 @@ class Scenario:
                     yield name, act(play)
 
 
-def create(jobs: int, pods: int = 1, cpu: str = "", *, exclusive: bool = False) -> Act:
-    """An act that creates a JobSet of `jobs` Jobs, scaled."""
+def create(jobs: int, pods: int = 1, cpu: str = "", *, exclusive: bool = False, real: bool = False) -> Act:
+    """An act that creates a JobSet of `jobs` Jobs, scaled. `real`: whether its pods are for real nodes."""
+    if real:
+        return lambda play: play.create(real_jobset(play.scale_count(jobs), pods))
     return lambda play: play.create(jobset(play.scale_count(jobs), pods, cpu=cpu, exclusive=exclusive))
-
-
-def create_real(play: Play) -> JSON:
-    """P23: create a JobSet of 6 Jobs of 2 pods for real nodes."""
-    return play.create(real_jobset(play.scale_count(6), 2))
 
 
 def create_many(sets: int, jobs: int) -> Act:
@@ -84,8 +82,8 @@ def create_many(sets: int, jobs: int) -> Act:
         scene, count = play.scene, play.scale_count(sets)
         pods = count * jobs
         reported = functools.partial(is_reported, scene, ready=pods)
-        with measure_pods(scene, pods, selector=attempt(0), reported=reported) as phase:
-            scene.create_all(scene.path("jobsets", GROUP), [jobset(jobs, name=f"set-{n}") for n in range(count)])
+        with measure_pods(scene, pods, selector=attempt_selector(0), reported=reported) as phase:
+            scene.create_all(scene.jobsets_path, [jobset(jobs, name=f"set-{n}") for n in range(count)])
         running_pods(scene, pods)
         return {**phase, "jobs": pods}
 
@@ -102,22 +100,22 @@ def wait_alone(play: Play) -> JSON:
 
 
 def wait_beside(play: Play) -> JSON:
-    """P6: measure how long 50 JobSets wait just after a JobSet of 2,000 Jobs, whose phase is `play.side`."""
+    """P6: measure how long 50 JobSets wait just after a JobSet of 2,000 Jobs, whose phase is `play.large_phase`."""
     scene, small, large = play.scene, play.scale_count(50), play.scale_count(2000)
     with (
         count_requests(scene) as large_phase,
         watch_running_pods(scene, LARGE_SET) as events,
         ThreadPoolExecutor(1) as pool,
     ):
-        arriving = pool.submit(lambda: [moment for moment, _ in pods_at(events, "ADDED", large)])
-        [start] = scene.create_all(scene.path("jobsets", GROUP), [jobset(large, name="large")])
+        start_times = pool.submit(lambda: [moment for moment, _ in pods_at(events, "ADDED", large)])
+        [start] = scene.create_all(scene.jobsets_path, [jobset(large, name="large")])
         with count_requests(scene) as phase:
             phase.update(_measure_waits(scene, "beside", small))
-        large_phase |= {"pods": large, "seconds": arriving.result()[-1] - start}
+        large_phase |= {"pods": large, "seconds": start_times.result()[-1] - start}
         large_phase["pods_per_second"] = large / large_phase["seconds"]
         large_phase["reported_seconds"] = wait_for_status(lambda: is_reported(scene, ready=large + 2 * small)) - start
     running_pods(scene, large + 2 * small)
-    play.beside_phase = large_phase
+    play.large_phase = large_phase
     return phase
 
 
@@ -126,7 +124,7 @@ def _measure_waits(scene: Scene, prefix: str, count: int) -> JSON:
     manifests = [jobset(1, name=f"{prefix}-{n}") for n in range(count)]
     names = [manifest["metadata"]["name"] for manifest in manifests]
     with watch_running_pods(scene, f"{keys.JOBSET_NAME} in ({','.join(names)})") as events:
-        sent_at = scene.create_all(scene.path("jobsets", GROUP), manifests)
+        sent_at = scene.create_all(scene.jobsets_path, manifests)
         ran_at = {meta["labels"][keys.JOBSET_NAME]: moment for moment, meta in pods_at(events, "ADDED", count)}
     waits = [ran_at[name] - moment for name, moment in zip(names, sent_at, strict=True)]
     return {"pods": count, "seconds": max(waits), "half_seconds": statistics.median(waits), "waits": sorted(waits)}
@@ -137,7 +135,7 @@ def queue(play: Play) -> JSON:
     scene, sets = play.scene, play.scale_count(40)
     with count_requests(scene) as phase:
         start = time.monotonic()
-        scene.create_all(scene.path("jobsets", GROUP), [_suspended_set(f"set-{n}") for n in range(sets)])
+        scene.create_all(scene.jobsets_path, [_suspended_set(f"set-{n}") for n in range(sets)])
         phase["created_seconds"] = time.monotonic() - start
         phase["seconds"] = wait_for_status(lambda: is_reported(scene, suspended=2 * sets)) - start
     return phase
@@ -147,7 +145,7 @@ def admit(play: Play) -> JSON:
     """P13: resume the JobSets, and put their pods on nodes of a flavor, as Kueue does."""
     scene, sets = play.scene, play.scale_count(40)
     reported = functools.partial(is_reported, scene, ready=2 * sets)
-    with measure_pods(scene, 2 * sets, selector=attempt(0), reported=reported) as phase:
+    with measure_pods(scene, 2 * sets, selector=attempt_selector(0), reported=reported) as phase:
         _run_in_parallel(functools.partial(_admit, scene), [f"set-{n}" for n in range(sets)])
     play.pods = running_pods(scene, 2 * sets)
     return phase
@@ -155,16 +153,16 @@ def admit(play: Play) -> JSON:
 
 def finish(play: Play) -> JSON:
     """P13: let the pods of the JobSets succeed, until all JobSets are Completed."""
-    scene, sets = play.scene, play.scale_count(40)
+    scene = play.scene
+
+    def are_completed() -> bool:
+        return all(status.get("terminalState") == "Completed" for status in statuses(scene))
+
     with count_requests(scene) as phase:
         start = time.monotonic()
         _run_in_parallel(functools.partial(end_pod, scene, code=0), [pod["metadata"]["name"] for pod in play.pods])
-        phase["seconds"] = wait_for_status(lambda: _completed_sets(scene) == sets) - start
+        phase["seconds"] = wait_for_status(are_completed) - start
     return phase
-
-
-def _completed_sets(scene: Scene) -> int:
-    return sum(status.get("terminalState") == "Completed" for status in statuses(scene))
 
 
 def _suspended_set(name: str) -> JSON:
@@ -177,7 +175,7 @@ def _suspended_set(name: str) -> JSON:
 
 
 def _admit(scene: Scene, name: str) -> None:
-    path = f"{scene.path('jobsets', GROUP)}/{name}"
+    path = f"{scene.jobsets_path}/{name}"
     body = scene.request("GET", path)
     body["spec"]["suspend"] = False
     for rjob in body["spec"]["replicatedJobs"]:
@@ -210,7 +208,7 @@ SCENARIOS = (
         is_played_once=True,
         context=looking_for_owners,
     ),
-    scenario_apart({"P6 alone": wait_alone, "P6 beside": wait_beside, "P6 large": lambda play: play.beside_phase}),
+    scenario_apart({"P6 alone": wait_alone, "P6 beside": wait_beside, "P6 large": lambda play: play.large_phase}),
     scenario_apart(
         {
             "P19 create": create_many(many.SETS, many.JOBS),
@@ -222,9 +220,5 @@ SCENARIOS = (
         },
         many.ELECTION,
     ),
-    Scenario(
-        {"P23 create": create_real, "P23 restart": Play.restart},
-        has_own_cluster=True,
-        real_nodes=2,
-    ),
+    Scenario({"P23 create": create(6, 2, real=True), "P23 restart": Play.restart}, has_own_cluster=True, real_nodes=2),
 )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from api import keys
 from dev.cluster import rest
 from dev.cluster.cluster import Cluster
 from dev.cluster.components import ADMIN
@@ -54,14 +55,19 @@ class Scene:
         """Path of a collection in the namespace."""
         return f"{group}/namespaces/{self.namespace}/{plural}"
 
+    @property
+    def jobsets_path(self) -> str:
+        """Path of the JobSets in the namespace."""
+        return self.path(keys.PLURAL, f"/apis/{keys.API_VERSION}")
+
     def request(self, method: str, path: str, body: JSON | None = None, content_type: str = "application/json") -> Any:
         """The answer of the API server. Raises `BenchmarkError` for a refusal."""
         with self.cluster.connect() as connection:
             return _request(connection, method, path, body, content_type)
 
-    def items(self, plural: str, group: str = "/api/v1", query: str = "") -> list[JSON]:
-        """The objects of a collection in the namespace."""
-        objects: list[JSON] = self.request("GET", self.path(plural, group) + query)["items"]
+    def items(self, path: str) -> list[JSON]:
+        """The objects of a collection."""
+        objects: list[JSON] = self.request("GET", path)["items"]
         return objects
 
     def create_namespace(self) -> None:

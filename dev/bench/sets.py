@@ -13,14 +13,13 @@ from dev.cluster.real.assets import SHELL_IMAGE
 from dev.cluster.rest import MERGE
 from kube.model.meta import JSON
 
-GROUP = f"/apis/{keys.API_VERSION}"
-BATCH = "/apis/batch/v1"
+BATCH_API = "/apis/batch/v1"
 TOPOLOGY = "rack"
 """The label of nodes that is the domain of exclusive placement."""
 
 HALF_A_NODE = "16"
-"""CPUs of a pod. A rack of ten nodes has room for two Jobs of ten pods, so only exclusive placement keeps Jobs on
-separate racks."""
+"""CPUs of a pod. A rack of ten nodes has room for two Jobs of ten such pods, so that Jobs share racks unless they have
+exclusive placement."""
 
 
 def jobset(jobs: int, pods: int = 1, *, name: str = "bench", cpu: str = "", exclusive: bool = False) -> JSON:
@@ -63,7 +62,7 @@ def job_and_pod_counts(manifest: JSON) -> tuple[int, int]:
     return group["replicas"], group["replicas"] * group["template"]["spec"]["parallelism"]
 
 
-def attempt(number: int) -> str:
+def attempt_selector(number: int) -> str:
     """Label selector of the pods of a restart attempt."""
     return f"{keys.RESTART_ATTEMPT}={number}"
 
@@ -74,7 +73,7 @@ def job_name(pod: JSON) -> str:
 
 def statuses(scene: Scene) -> list[JSON]:
     """The status of every JobSet of the namespace."""
-    return [jobset.get("status") or {} for jobset in scene.items("jobsets", GROUP)]
+    return [jobset.get("status") or {} for jobset in scene.items(scene.jobsets_path)]
 
 
 def is_reported(scene: Scene, *, restarts: int = 0, **counters: int) -> bool:
@@ -106,7 +105,7 @@ def end_pod(scene: Scene, pod: str, *, code: int) -> None:
 
 def running_pods(scene: Scene, pods: int, *, restarts: int = 0) -> list[JSON]:
     """All pods. Raises `BenchmarkError` unless there are `pods` pods, all of one attempt, and all run."""
-    all_pods = scene.items("pods")
+    all_pods = scene.items(scene.path("pods"))
     counts_by_state = Counter((pod["metadata"]["labels"][keys.RESTART_ATTEMPT], _pod_state(pod)) for pod in all_pods)
     if counts_by_state != {(str(restarts), "Running"): pods}:
         states = ", ".join(
@@ -124,21 +123,17 @@ def _pod_state(pod: JSON) -> str:
 
 def check_exclusive(scene: Scene, pods: list[JSON]) -> None:
     """Raise `BenchmarkError` unless each Job has a rack of its own."""
-    nodes = scene.request("GET", "/api/v1/nodes")["items"]
-    racks = {node["metadata"]["name"]: node["metadata"]["labels"][TOPOLOGY] for node in nodes}
+    racks = {node["metadata"]["name"]: node["metadata"]["labels"][TOPOLOGY] for node in scene.items("/api/v1/nodes")}
     if errors := placement_errors([(job_name(pod), racks[pod["spec"]["nodeName"]]) for pod in pods]):
         raise BenchmarkError(f"not exclusive: {'; '.join(errors)}")
 
 
 def placement_errors(pods: list[tuple[str, str]]) -> list[str]:
     """Texts about Jobs on several racks and racks with several Jobs. `pods` has the (Job, rack) of each pod."""
-    racks, jobs = defaultdict(set), defaultdict(set)
+    racks_by_job, jobs_by_rack = defaultdict(set), defaultdict(set)
     for job, rack in pods:
-        racks[job].add(rack)
-        jobs[rack].add(job)
-    on_several_racks = [
-        f"Job {job} is on {', '.join(sorted(used))}" for job, used in sorted(racks.items()) if len(used) > 1
-    ]
-    return on_several_racks + [
-        f"{rack} holds {', '.join(sorted(domains))}" for rack, domains in sorted(jobs.items()) if len(domains) > 1
-    ]
+        racks_by_job[job].add(rack)
+        jobs_by_rack[rack].add(job)
+    shared = [(f"Job {job} is on", racks) for job, racks in sorted(racks_by_job.items())]
+    shared += [(f"{rack} holds", jobs) for rack, jobs in sorted(jobs_by_rack.items())]
+    return [f"{subject} {', '.join(sorted(names))}" for subject, names in shared if len(names) > 1]

@@ -20,6 +20,7 @@ TITLES = {
     "P6 large": "that JobSet of 2,000 Jobs",
     "P13 create": "40 suspended JobSets of two Jobs are created, beside a webhook for Jobs that looks for their JobSet",
     "P13 admit": "they are resumed with a node selector, as by a queue, until all pods run",
+    "P13 finish": "their pods succeed, until all JobSets are Completed",
     "P19 create": f"{many.SETS:,} JobSets of {many.JOBS} Jobs are created at once",
     "P19 rest": "they are at rest",
     "P19 failures": f"a Job fails in some of them, {many.FAILURES_PER_SECOND} a second",
@@ -28,7 +29,6 @@ TITLES = {
     "P19 deletion": "the namespace is deleted",
     "P23 create": "6 Jobs of two pods are created on two real nodes",
     "P23 restart": "the program of one pod fails there, all Jobs are created again",
-    "P13 finish": "their pods succeed, until all JobSets are Completed",
 }
 
 
@@ -40,13 +40,17 @@ def show(results: JSON, *, calls: bool) -> None:
     )
     if results["scale"] != 1:
         print_text(f"Scaled to {results['scale']:g} of the sizes below: no figure here is comparable.")
-    for name in (name for name in TITLES if name in report.names(results)):
+    for name in (name for name in TITLES if name in report.phase_names(results)):
         print_table(report.phase_rows(results, name), f"{name}: {TITLES[name]}")
         if calls:
             print_table(report.call_rows(results, name), f"{name}: calls by verb, resource and code")
     print_table(_resource_rows(results), "P10: through P1 to P4")
-    _show_once(results)
-    for manager in report.managers(results, floor=False):
+    for manager, rows in results["admission"].items():
+        lines = [{"processes": str(row["workers"]), **cells(saturation.COLUMNS, row)} for row in rows]
+        print_table(lines, f"P8 and P9: admission of {manager} at saturation; {saturation.UNITS}")
+    if "plan" in results:
+        plan.show(results["plan"])
+    for manager in report.manager_names(results, floor=False):
         print_table([goal.row() for goal in goals(results, manager)], f"goals: {manager}")
     for error in report.errors(results):
         print_text(f"failed: {error}")
@@ -54,8 +58,8 @@ def show(results: JSON, *, calls: bool) -> None:
 
 def _resource_rows(results: JSON) -> list[dict[str, str]]:
     rows = []
-    for manager in report.managers(results):
-        after = report.rounds(results, manager, "P4").values()
+    for manager in report.manager_names(results):
+        after = report.figures_by_round(results, manager, "P4").values()
         turns = [turn for turn in results["turns"] if turn["manager"] == manager]
         spreads = {
             "idle RSS (MiB)": report.Spread.at(turns, "idle_rss_mib"),
@@ -68,12 +72,3 @@ def _resource_rows(results: JSON) -> list[dict[str, str]]:
             texts = {title: spread.text() if spread else "-" for title, spread in spreads.items()}
             rows.append({"manager": manager, **texts})
     return rows
-
-
-def _show_once(results: JSON) -> None:
-    """Print the results of P8, P9 and P11."""
-    for manager, rows in results["admission"].items():
-        lines = [{"processes": str(row["workers"]), **cells(saturation.COLUMNS, row)} for row in rows]
-        print_table(lines, f"P8 and P9: admission of {manager} at saturation; {saturation.UNITS}")
-    if "plan" in results:
-        plan.show(results["plan"])

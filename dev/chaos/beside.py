@@ -1,4 +1,4 @@
-"""Runs programs beside a run in separate processes, so that neither slows the other."""
+"""Runs programs beside a chaos run, each in its own process, so that the run does not slow them."""
 
 import asyncio
 import contextlib
@@ -36,10 +36,9 @@ def running(module: str, task: Any, output: Path) -> Iterator[None]:
 
 
 def lower_priority(nice: int) -> None:
-    """Lower the priority of this process.
+    """Lower the priority of this process and of its session.
 
-    Linux may share processor time between sessions. Niceness then counts only within a session, so the niceness of our
-    session is set, too.
+    Linux may share processor time between sessions. The niceness of a process then counts only within its session.
     """
     os.nice(nice)
     with contextlib.suppress(OSError):  # not supported here
@@ -50,11 +49,11 @@ def run_task(on_task: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
     """Run `on_task` in a program that `running` has started, until the end of the block of `running`."""
     task = json.loads(sys.stdin.buffer.readline())
 
-    async def wait_for_end() -> None:
-        working = asyncio.create_task(on_task(task))
+    async def run_until_input_ends() -> None:
+        running_task = asyncio.create_task(on_task(task))
         await asyncio.to_thread(sys.stdin.buffer.read)
-        working.cancel()
+        running_task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await working
+            await running_task
 
-    asyncio.run(wait_for_end())
+    asyncio.run(run_until_input_ends())

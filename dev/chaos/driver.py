@@ -42,8 +42,8 @@ class Driver:
         self._waiting_since: dict[str, float] = {}
         """For the UID of each pod that has a node but neither runs nor ends: when this was first seen, or when the pod
         was last changed here (monotonic seconds)."""
-        self.started = 0
         self.ended = 0
+        """Number of JobSets that have ended."""
 
     @property
     def alive(self) -> int:
@@ -65,11 +65,10 @@ class Driver:
         for pod in pods:
             pods_by_jobset[pod["metadata"]["labels"].get(keys.JOBSET_NAME, "")].append(pod)
         for name, played in list(self._scripts_by_name.items()):
-            self._play_on(played, jobset_by_name.get(name), pods_by_jobset[name])
+            self._follow_script(played, jobset_by_name.get(name), pods_by_jobset[name])
         while with_new_jobsets and self.alive < self._width:
             script = next(self._scripts)
             self._scripts_by_name[script.name] = _PlayedScript(script)
-            self.started += 1
             self._create(self._scripts_by_name[script.name])
 
     def _wake(self, pods: list[JSON]) -> None:
@@ -87,7 +86,8 @@ class Driver:
                 self._admin.ask("PATCH", path, {"metadata": {"annotations": {WOKEN_ANNOTATION: f"{now:.0f}"}}}, MERGE)
                 self._waiting_since[uid] = now
 
-    def _play_on(self, played: _PlayedScript, js: JSON | None, pods: list[JSON]) -> None:
+    def _follow_script(self, played: _PlayedScript, js: JSON | None, pods: list[JSON]) -> None:
+        """Take the next steps of a script. `js` is None if the namespace does not have its JobSet."""
         name = played.script.name
         if js is None:
             if played.is_created:  # it was deleted by its time to live, or with its namespace

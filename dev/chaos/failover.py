@@ -41,10 +41,8 @@ class Failover:
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        ready = list(self._ready)
-        first = next(self._turn)
-        for step in range(len(ready)):
-            port = ready[(first + step) % len(ready)]
+        first = next(self._turn) % max(1, len(self._ready))
+        for port in self._ready[first:] + self._ready[:first]:
             try:
                 far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
             except OSError:

@@ -9,7 +9,7 @@ WARM_UP = 8.0
 """Seconds before the first fault, in which the first JobSets start."""
 
 CALM_SECONDS = 40.0
-"""Seconds after each turn of all kinds in which only strangers act, to see only their effect."""
+"""Seconds in which only strangers act, each time when all other kinds of faults have had a turn."""
 
 ALONE_SECONDS = 30.0
 """Seconds without any fault before the neighbour acts, in which the time of reviews without it is measured."""

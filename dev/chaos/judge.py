@@ -55,7 +55,7 @@ def judge(record: Record) -> JSON:
     memory, memory_violations = costs.check_memory(record.memory)
     failed_admissions = admission.admission_failures(events)
     allowed = strangers.allowed_seconds(record.answers, record.answer_windows, record.windows_alone)
-    admissions, slowest, admission_violations = calm.check_times(events, record.calm_windows, allowed)
+    admissions, admission_p99, admission_violations = calm.check_times(events, record.calm_windows, allowed)
     probes, liveness_violations = strangers.check_liveness(record.answers, record.answer_windows)
     small_reviews, review_violations = strangers.check_reviews(
         record.answers, record.answer_windows, record.undisturbed_windows, allowed
@@ -73,7 +73,7 @@ def judge(record: Record) -> JSON:
         *memory_violations,
         *liveness_violations,
         *review_violations,
-        *(violation for _, found in logs.values() for violation in found),
+        *(violation for _, log_violations in logs.values() for violation in log_violations),
         *(Violation(NOT_READY, name, "it is not ready a minute after the last fault") for name in record.not_ready),
     ]
     sets = outcomes.lives(events).values()
@@ -92,7 +92,7 @@ def judge(record: Record) -> JSON:
         - sum(violation.rule == admission.RULE for violation in violations),
         "calm_seconds": round(sum(end - begin for begin, end in record.calm_windows), 1),
         "calm_admissions": admissions,
-        "calm_admission_p99_seconds": slowest,
+        "calm_admission_p99_seconds": admission_p99,
         "stuck_requests_per_second": rate,
         "memory_mib": memory,
         "liveness_probes": probes,

@@ -1,4 +1,4 @@
-"""Carries out one run: load and scheduled faults on a stage, then a quiet time, then the checks."""
+"""Carries out one run, which consists of load and scheduled faults on a stage, a quiet time, and the checks."""
 
 import json
 import threading
@@ -80,7 +80,7 @@ class Run:
         self._record = Record(
             events=(), stuck_namespace=STUCK_NAMESPACE, domains=self._domains(), excused_windows=stage.excused
         )
-        self._sampled_at = self._last_report = 0.0
+        self._sampled_at = self._reported_at = 0.0
 
     def play(self) -> JSON:
         """Carry out the run, and return its results with violations."""
@@ -162,8 +162,8 @@ class Run:
         if start - self._sampled_at >= CHECK_PERIOD:
             self._sampled_at = start
             self._sample()
-        if start - self._last_report >= REPORT_PERIOD:
-            self._last_report = start
+        if start - self._reported_at >= REPORT_PERIOD:
+            self._reported_at = start
             ended = sum(driver.ended for driver in self._drivers)
             ready = sum(replica.is_ready for replica in self._stage.replicas)
             say(f"{self._seconds():6.1f} s  {ended} sets have ended, {self._alive} run; {ready} replicas are ready")

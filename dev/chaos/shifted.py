@@ -9,7 +9,7 @@ import kube.clock
 def main() -> None:
     shift = timedelta(seconds=float(sys.argv.pop(1)))
     kube.clock.now = lambda: datetime.now(UTC) + shift
-    from cli.main import main as program  # noqa: PLC0415 (what it imports takes the clock from the module as it is then)
+    from cli.main import main as program  # noqa: PLC0415 (its modules must be imported after the clock is replaced)
 
     sys.exit(program())
 

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import random
-import ssl
 import threading
 import time
 from collections import Counter
@@ -117,9 +116,9 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
         local.install_policies(cluster, webhook_port=failover.port)
         call_in_portal(portal, failover.start)
         relays = [_new_relay(cluster, seed + number) for number in range(REPLICAS)]
-        serving = _relay_tls(cluster)
+        serving_tls = pki.serving_tls(pki.Pair.read(cluster.plan.layout.pki, "ca"))
         for relay in relays:
-            call_in_portal(portal, relay.start, serving)
+            call_in_portal(portal, relay.start, serving_tls)
         replicas = [
             Replica(number, folder / f"replica-{number}", cluster, relay, failover, portal, lease)
             for number, relay in enumerate(relays)
@@ -158,14 +157,6 @@ def wait_until_ready(stage: Stage, seconds: float = local.START_SECONDS) -> list
 def _new_relay(cluster: Cluster, seed: int) -> Relay:
     plan = cluster.plan
     return Relay(local.free_port(), plan.ports["kube-apiserver"], plan.layout.pki, LEASE, random.Random(seed))
-
-
-def _relay_tls(cluster: Cluster) -> ssl.SSLContext:
-    folder = cluster.plan.layout.pki
-    pki.issue_serving(pki.Pair.read(folder, "ca"), "relay").write(folder, "relay")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(folder / "relay.crt", folder / "relay.key")
-    return context
 
 
 def _create_objects(stage: Stage) -> None:

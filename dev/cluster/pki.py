@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import os
+import ssl
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +74,15 @@ def new_authority(name: str) -> Pair:
 def issue_serving(authority: Pair, name: str) -> Pair:
     """A pair for a server on this machine."""
     return _issue_pair(authority, [x509.NameAttribute(NameOID.COMMON_NAME, name)], SERVING_HOSTS)
+
+
+def serving_tls(authority: Pair) -> ssl.SSLContext:
+    """A TLS context of a server on this machine, with a new certificate."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    with tempfile.TemporaryDirectory(prefix="jobset-serving-") as scratch:
+        issue_serving(authority, "localhost").write(Path(scratch), "tls")
+        context.load_cert_chain(Path(scratch, "tls.crt"), Path(scratch, "tls.key"))
+    return context
 
 
 def issue_client(authority: Pair, user: str, groups: Sequence[str] = ()) -> Pair:

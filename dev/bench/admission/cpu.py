@@ -10,7 +10,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from api.features import FeatureGates
@@ -20,9 +20,8 @@ from dev.bench.admission.policies import RULES_OF_EACH, Policies
 from kube.model.meta import JSON
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.jobset.policies import PolicyChecks
-from webhooks.review import AdmissionResponse, Handler, answer_of, decode_review, encode_review
+from webhooks.review import Handler, answer_of, decode_review, encode_review
 
-MANY_POLICIES = 20
 ROUNDS = 15
 ROUND_SECONDS = 0.2
 
@@ -41,36 +40,34 @@ def cases() -> dict[str, tuple[str, bytes]]:
 
 def measure() -> list[JSON]:
     """A row for each case. Times are milliseconds of processor time, the median of rounds."""
-    gates = FeatureGates()
-    handlers, handlers_with_policies = (
-        jobset_handlers(engine(gates), None, PolicyChecks(source, source, gates))
-        for source in (Policies(), Policies(MANY_POLICIES))
-    )
+    handlers = _handlers_with(Policies())
     gc.collect()
     gc.freeze()
-    rows = [_row(name, handlers[path], body) for name, (path, body) in cases().items()]
-    path, body = cases()["validate create"]
-    return [*rows, _row(f"create, {MANY_POLICIES} policies", handlers_with_policies[path], body)]
+    return [_row(name, handlers[path], body) for name, (path, body) in cases().items()]
 
 
 def measure_policies(number: int) -> JSON:
     """The cost of `number` policies with defaults and exceptions for a new JobSet, and of one rule in microseconds."""
-    gates = FeatureGates()
     rows = []
     for count in sorted({0, 1, number}):
-        source = Policies(count)
-        handlers = jobset_handlers(engine(gates), None, PolicyChecks(source, source, gates))
+        handlers = _handlers_with(Policies(count))
         for name in ("mutate create", "validate create"):
             path, body = cases()[name]
             rows.append({"policies": count, **_row(name, handlers[path], body)})
-    spent = {row["policies"]: row["decide_ms"] for row in rows if row["case"] == "validate create"}
+    decide_ms = {row["policies"]: row["decide_ms"] for row in rows if row["case"] == "validate create"}
     added_rules = max(number - 1, 1) * RULES_OF_EACH
-    return {"rows": rows, "rule_us": (spent[number] - spent[1]) * 1e3 / added_rules}
+    return {"rows": rows, "rule_us": (decide_ms[number] - decide_ms[1]) * 1e3 / added_rules}
+
+
+def _handlers_with(policies: Policies) -> Mapping[str, Handler]:
+    """The handlers of JobSets by path, with these policies in force."""
+    gates = FeatureGates()
+    return jobset_handlers(engine(gates), None, PolicyChecks(policies, policies, gates))
 
 
 def _row(name: str, handler: Handler, body: bytes) -> JSON:
     request = decode_review(body).request
-    response = asyncio.run(_answer(handler, request))
+    response = asyncio.run(answer_of(handler(request)))
     return {
         "case": name,
         "bytes": len(body),
@@ -81,10 +78,6 @@ def _row(name: str, handler: Handler, body: bytes) -> JSON:
         "decide_ms": _median_decision_ms(handler, request),
         "write_ms": _median_ms(lambda: encode_review(response, uid="u", api_version="admission.k8s.io/v1")),
     }
-
-
-async def _answer(handler: Handler, request: Any) -> AdmissionResponse:
-    return await answer_of(handler(request))
 
 
 def _median_ms(call: Callable[[], object]) -> float:

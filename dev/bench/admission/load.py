@@ -37,7 +37,7 @@ def cores() -> tuple[int, int]:
 
 @contextlib.contextmanager
 def run_server(core: int, policies: int = 0) -> Iterator[tuple[ServerProcess, dict[int, int]]]:
-    """A server process with this number of policies. The dict has its answers by code after the block."""
+    """A server process with this number of policies. After the block, the dict has the number of answers by code."""
     codes: dict[int, int] = {}
     with tempfile.TemporaryDirectory() as folder:
         authorities = Path(folder) / "ca.crt"
@@ -46,10 +46,10 @@ def run_server(core: int, policies: int = 0) -> Iterator[tuple[ServerProcess, di
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as process:
             try:
-                line = process.stdout.readline() if process.stdout else ""
-                if not line:
+                port = process.stdout.readline() if process.stdout else ""
+                if not port:
                     raise SystemExit("the server did not start; its error output is above")
-                yield ServerProcess(process, int(line), authorities), codes
+                yield ServerProcess(process, int(port), authorities), codes
                 counts, _ = process.communicate()
                 codes.update({int(code): count for code, count in json.loads(counts).items()})
             finally:

@@ -6,7 +6,7 @@ from dev.chaos.checks.violation import Violation
 from dev.chaos.events import Event
 
 RULE = "admission failed"
-MARK = "failed calling webhook"
+FAILURE_TEXT = "failed calling webhook"
 
 Window = tuple[float, float]
 """Begin and end in seconds since 1970."""
@@ -14,7 +14,7 @@ Window = tuple[float, float]
 
 def admission_failures(events: Iterable[Event]) -> list[Event]:
     """The requests that the API server refused because a webhook did not answer."""
-    return [event for event in events if event.code >= 400 and MARK in event.message]
+    return [event for event in events if event.code >= 400 and FAILURE_TEXT in event.message]
 
 
 def check(events: Iterable[Event], excused_windows: Sequence[Window]) -> list[Violation]:

@@ -1,4 +1,7 @@
-"""Checks for calm times, in which at most hostile clients act: no replica stops, the lease stays, admission is fast."""
+"""Checks that in calm times no replica stops, the leader keeps the Lease, and admission is fast.
+
+A time is calm if no fault acts, except strangers (hostile clients and the neighbour).
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -11,16 +14,16 @@ from dev.chaos.events import MANAGER, Event
 
 STOPPED, LOST, SLOW = "replica stopped", "lease lost", "admission slow"
 
-SETTLE = 15.0
-"""Seconds after a fault in which it may have consequences: a lease expires after 6 s, then replicas restart."""
+SETTLE_SECONDS = 15.0
+"""Seconds after a fault in which it may have consequences. A lease expires after 6 s, and then replicas restart."""
 
-EDGE = 1.0
-"""Seconds before a fault that are not calm: its start is recorded in tenths of a second, and clocks of a run differ."""
+EDGE_SECONDS = 1.0
+"""Seconds before a fault that are not calm, since its start is recorded in tenths of a second, and clocks differ."""
 
 MAX_SECONDS = 1.0
 """Time limit for 99 of 100 admissions."""
 
-FEWEST = 100
+MIN_SAMPLES = 100
 """Least number of admissions to judge. With fewer, a single slow admission would be more than one in 100."""
 
 REVIEWED = {"create", "update", "patch"}
@@ -35,13 +38,13 @@ class Stop(NamedTuple):
 
 
 def calm_windows(begin: float, end: float, faults: Iterable[Window]) -> list[Window]:
-    """The times of a run in which no fault has acted for `SETTLE` seconds. The begin of the run counts as a fault."""
+    """The times of a run in which no fault has acted for `SETTLE_SECONDS`. The begin of the run counts as a fault."""
     calm = []
-    calm_from = begin + SETTLE
-    for first, last in sorted(faults):
-        if first - EDGE > calm_from:
-            calm.append((calm_from, first - EDGE))
-        calm_from = max(calm_from, last + SETTLE)
+    calm_from = begin + SETTLE_SECONDS
+    for fault_begin, fault_end in sorted(faults):
+        if fault_begin - EDGE_SECONDS > calm_from:
+            calm.append((calm_from, fault_begin - EDGE_SECONDS))
+        calm_from = max(calm_from, fault_end + SETTLE_SECONDS)
     return [*calm, (calm_from, end)] if calm_from < end else calm
 
 
@@ -64,10 +67,10 @@ def check_lease(events: Iterable[Event], calm: Sequence[Window]) -> list[Violati
 def check_times(
     events: Iterable[Event], calm: Sequence[Window], limit_seconds: float = MAX_SECONDS
 ) -> tuple[int, float, list[Violation]]:
-    """The number of users' requests to create or change a JobSet, and their 99th percentile in seconds.
+    """The number of users' requests to create or change a JobSet, the 99th percentile of their durations, violations.
 
-    As the API server measured them: from the request to its answer, both webhooks and their dry runs included.
-    `limit_seconds`: what 99 of 100 may take, which depends on the machine (`strangers.allowed_seconds`).
+    A duration lasts from the request to the API server's answer, both webhooks and their dry runs included.
+    `limit_seconds`: the limit of the percentile, which depends on the machine (`strangers.allowed_seconds`).
     """
     durations = [
         event.ended - event.started
@@ -77,10 +80,10 @@ def check_times(
         and event.user != MANAGER
         and is_within(calm, event.started, event.ended)
     ]
-    slowest = percentile(durations)
-    text = f"one in 100 of {len(durations)} took {slowest:.2f} s or longer, {limit_seconds:.2g} are allowed"
-    is_slow = len(durations) >= FEWEST and slowest >= limit_seconds
-    return len(durations), round(slowest, 3), [Violation(SLOW, "JobSets", text)] if is_slow else []
+    p99 = percentile(durations)
+    text = f"one in 100 of {len(durations)} took {p99:.2f} s or longer, {limit_seconds:.2g} are allowed"
+    is_slow = len(durations) >= MIN_SAMPLES and p99 >= limit_seconds
+    return len(durations), round(p99, 3), [Violation(SLOW, "JobSets", text)] if is_slow else []
 
 
 def percentile(values: Iterable[float]) -> float:

@@ -8,12 +8,12 @@ from dev.chaos.events import MANAGER, Event
 
 BUSY, GROWN = "too many requests", "memory grown"
 
-WINDOW = 30.0
+WINDOW_SECONDS = 30.0
 """Seconds over which requests are averaged, so that the fast first tries of a new leader do not count much."""
 
 MAX_PER_SECOND = 5.0
-GROWTH = 0.10
-SHORTEST = 600.0
+MAX_GROWTH = 0.10
+MIN_LIFE_SECONDS = 600.0
 """Seconds that a process has to live for its memory to be compared. In a shorter life, caches are still filling."""
 
 Sample = tuple[float, float]
@@ -32,12 +32,12 @@ def check_requests(events: Iterable[Event], namespace: str) -> tuple[float, list
     )
     for at in sorted(event.started for event in requests):
         recent.append(at)
-        while recent[0] < at - WINDOW:
+        while recent[0] < at - WINDOW_SECONDS:
             recent.popleft()
         if len(recent) > most_requests:
             most_requests, most_at = len(recent), at
-    rate = most_requests / WINDOW
-    text = f"{rate:g} requests a second within {WINDOW:g} s, at most {MAX_PER_SECOND:g} are allowed"
+    rate = most_requests / WINDOW_SECONDS
+    text = f"{rate:g} requests a second within {WINDOW_SECONDS:g} s, at most {MAX_PER_SECOND:g} are allowed"
     return rate, [Violation(BUSY, namespace, text, most_at)] if rate >= MAX_PER_SECOND else []
 
 
@@ -47,19 +47,20 @@ def check_memory(samples: Mapping[str, Sequence[Sample]]) -> tuple[dict[str, lis
     Each figure is the median of a tenth of the life.
     """
     figures, violations = {}, []
-    for process, series in samples.items():
-        if not series or series[-1][0] < SHORTEST:
+    for process, process_samples in samples.items():
+        life_seconds = process_samples[-1][0] if process_samples else 0.0
+        if life_seconds < MIN_LIFE_SECONDS:
             continue
-        life = series[-1][0]
-        quarter, end = (_median(series, life * share) for share in (0.25, 0.95))
-        figures[process] = [quarter, end]
-        if end > quarter * (1 + GROWTH):
-            text = f"{quarter:.0f} MiB after a quarter of {life:.0f} s, {end:.0f} MiB at the end"
+        early_mib, late_mib = (_median_mib(process_samples, life_seconds * share) for share in (0.25, 0.95))
+        figures[process] = [early_mib, late_mib]
+        if late_mib > early_mib * (1 + MAX_GROWTH):
+            text = f"{early_mib:.0f} MiB after a quarter of {life_seconds:.0f} s, {late_mib:.0f} MiB at the end"
             violations.append(Violation(GROWN, process, text))
     return figures, violations
 
 
-def _median(series: Sequence[Sample], middle: float) -> float:
-    width = series[-1][0] / 20
-    values = sorted(mib for at, mib in series if abs(at - middle) <= width)
+def _median_mib(samples: Sequence[Sample], middle: float) -> float:
+    """The median memory in the tenth of the life around `middle` (seconds since the start)."""
+    width = samples[-1][0] / 20
+    values = sorted(mib for at, mib in samples if abs(at - middle) <= width)
     return values[len(values) // 2]

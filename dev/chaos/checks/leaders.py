@@ -55,8 +55,9 @@ class Term:
     def holds(self, event: Event) -> bool:
         """Whether the holder may have sent the event within the term.
 
-        Without a version, only times are compared. If the times do not decide, the event counts as sent within the
-        term. A patch that changes nothing is answered with the earlier version of the object.
+        If the event has no version, only times are compared. If the times do not decide, the event counts as sent
+        within the term. The version may be older than the term, since a patch that changes nothing is answered with
+        the object's earlier version.
         """
         if event.credential != self.first_write.credential:
             return False
@@ -97,7 +98,7 @@ def terms(events: Iterable[Event]) -> list[Term]:
 def check(events: Sequence[Event]) -> Leaders:
     """Check every write of the controllers."""
     found_terms = terms(events)
-    restarts = _restart_counts(events)
+    restart_counts = _restart_counts(events)
     late_writes: Counter[str] = Counter()
     violations = []
     for event in events:
@@ -107,7 +108,7 @@ def check(events: Sequence[Event]) -> Leaders:
         if event.code >= 400:
             late_writes[f"{request} refused with {event.code}"] += event.code in STALE_CODES
             continue
-        guard = _guard_of(event, restarts)
+        guard = _guard_of(event, restart_counts)
         late_writes[f"{request} stored, {guard or 'no guard'}"] += 1
         if not guard:
             text = f"{request} was stored while its sender {event.credential} had no lease, and nothing guarded it"
@@ -119,7 +120,7 @@ def _is_by_controllers(event: Event) -> bool:
     return event.user == MANAGER and event.resource in LEADER_RESOURCES and event.verb in WRITES and not event.dry_run
 
 
-def _guard_of(event: Event, restarts: dict[str, list[tuple[int, int]]]) -> str:
+def _guard_of(event: Event, restart_counts: dict[str, list[tuple[int, int]]]) -> str:
     """The guard that made a late write harmless; empty if there was none."""
     if (event.request_body.get("metadata") or {}).get("resourceVersion"):
         return "it named the version"
@@ -127,20 +128,21 @@ def _guard_of(event: Event, restarts: dict[str, list[tuple[int, int]]]) -> str:
         return "it named the UID"
     if event.verb == "deletecollection":
         labels = dict(part.split("=", 1) for part in event.selector.split(",") if "=" in part)
-        return "its attempt was over" if _is_attempt_over(labels, event, restarts) else ""
+        return "its attempt was over" if _is_attempt_over(labels, event, restart_counts) else ""
     if event.verb != "create":
         return ""
-    if event.resource == "jobs" and _is_attempt_over(
-        event.response_body["metadata"].get("labels") or {}, event, restarts
-    ):
+    labels = event.response_body["metadata"].get("labels") or {}
+    if event.resource == "jobs" and _is_attempt_over(labels, event, restart_counts):
         return ""
     return "its name was free"
 
 
-def _is_attempt_over(labels: Mapping[str, str], event: Event, restarts: dict[str, list[tuple[int, int]]]) -> bool:
-    """Whether the attempt in these labels was over at the time of the event."""
-    restart_counts = restarts.get(labels.get(keys.JOBSET_UID, ""), [])
-    current = max((count for version, count in restart_counts if version < (event.version or NO_LIMIT)), default=0)
+def _is_attempt_over(
+    labels: Mapping[str, str], event: Event, restart_counts: Mapping[str, list[tuple[int, int]]]
+) -> bool:
+    """Whether the attempt in these labels was over at the time of the event, by the result of `_restart_counts`."""
+    counts = restart_counts.get(labels.get(keys.JOBSET_UID, ""), [])
+    current = max((count for version, count in counts if version < (event.version or NO_LIMIT)), default=0)
     return int(labels.get(keys.RESTART_ATTEMPT, current)) < current
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from dev.chaos.checks.admission import Window
-from dev.chaos.checks.calm import FEWEST, MAX_SECONDS, is_within, percentile
+from dev.chaos.checks.calm import MAX_SECONDS, MIN_SAMPLES, is_within, percentile
 from dev.chaos.checks.violation import Violation
 
 REFUSED, LATE, SLOW = "liveness refused", "liveness late", "small review slow"
@@ -25,7 +25,7 @@ WEBHOOK_TIMEOUT = 10.0
 """Seconds that an API server waits for an answer."""
 
 MAX_SLOWDOWN = 4.0
-"""While strangers send requests, the 99th percentile of reviews may be this many times that without strangers."""
+"""With a neighbour, the 99th percentile of reviews may be this many times the percentile without a neighbour."""
 
 MAX_LINES_PER_SECOND = 200.0
 """Largest number of log lines of a replica in a second, as an average over `LOG_WINDOW`."""
@@ -80,8 +80,9 @@ def check_liveness(answers: Iterable[Answer], expected: Expected) -> tuple[dict[
 def allowed_seconds(answers: Iterable[Answer], expected: Expected, windows_alone: Sequence[Window]) -> float:
     """The limit of the 99th percentile of reviews: a second, or `MAX_SLOWDOWN` times the one in `windows_alone`.
 
-    On a machine with few cores, three replicas, the control plane, the load and the neighbour compete, and on a shared
-    machine a review takes a second even without a neighbour. So only the ratio shows the effect of strangers.
+    `windows_alone`: times without a neighbour. On a machine with few cores, three replicas, the control plane, the load
+    and the neighbour compete, and on a shared machine a review takes a second even without a neighbour. So only the
+    ratio shows the effect of the neighbour.
     """
     durations = [
         WEBHOOK_TIMEOUT if review.fault else review.seconds
@@ -89,7 +90,7 @@ def allowed_seconds(answers: Iterable[Answer], expected: Expected, windows_alone
         for review in reviews
         if is_within(windows_alone, review.at, review.end)
     ]
-    return max(MAX_SECONDS, MAX_SLOWDOWN * percentile(durations)) if len(durations) >= FEWEST else MAX_SECONDS
+    return max(MAX_SECONDS, MAX_SLOWDOWN * percentile(durations)) if len(durations) >= MIN_SAMPLES else MAX_SECONDS
 
 
 def check_reviews(
@@ -104,16 +105,14 @@ def check_reviews(
     for replica, reviews in _expected_answers(answers, REVIEW, expected).items():
         judged_reviews = [review for review in reviews if is_within(undisturbed, review.at, review.end)]
         failed_reviews = [review for review in judged_reviews if review.fault]
-        slowest = percentile([WEBHOOK_TIMEOUT if review.fault else review.seconds for review in judged_reviews])
+        p99 = percentile([WEBHOOK_TIMEOUT if review.fault else review.seconds for review in judged_reviews])
         figures[replica] = {
             "asked": len(judged_reviews),
             "failed": len(failed_reviews),
-            "p99_seconds": round(slowest, 3),
+            "p99_seconds": round(p99, 3),
         }
-        if len(judged_reviews) >= FEWEST and slowest >= limit_seconds:
-            text = (
-                f"one in 100 of {len(judged_reviews)} took {slowest:.2f} s or longer, {limit_seconds:.2g} are allowed"
-            )
+        if len(judged_reviews) >= MIN_SAMPLES and p99 >= limit_seconds:
+            text = f"one in 100 of {len(judged_reviews)} took {p99:.2f} s or longer, {limit_seconds:.2g} are allowed"
             if failed_reviews:
                 text = f"{text}; {len(failed_reviews)} were not admitted, the first: {failed_reviews[0].fault}"
             violations.append(Violation(SLOW, replica, text))
@@ -121,7 +120,7 @@ def check_reviews(
 
 
 def _expected_answers(answers: Iterable[Answer], kind: str, expected: Expected) -> dict[str, list[Answer]]:
-    """The answers of each replica in order of time, of those during which the replica was up from begin to end."""
+    """The answers of each replica in order of time, without those that `expected` does not expect."""
     answers_by_replica = defaultdict(list)
     for answer in sorted(answers, key=lambda answer: answer.at):
         if answer.kind == kind and is_within(expected[answer.replica], answer.at, answer.end):

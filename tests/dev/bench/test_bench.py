@@ -11,7 +11,7 @@ import pytest
 
 from dev.bench import __main__ as command_line
 from dev.bench import managers, proc, run
-from dev.bench.history import too_early
+from dev.bench.history import jobs_created_early
 from dev.bench.phases import pods_at
 from dev.bench.play import Play
 from dev.bench.scenarios import SCENARIOS
@@ -42,7 +42,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(arguments, sa
 
 
 def test_a_manager_is_named_known_or_called_after_its_program():
-    assert managers.parse_entry("floor-background").floor
+    assert managers.parse_entry("floor-background").is_floor
     assert managers.parse_entry("mine=/opt/manager --zap-log-level=2") == managers.Entry(
         "mine", ("/opt/manager", "--zap-log-level=2")
     )
@@ -54,8 +54,8 @@ def test_a_manager_is_named_known_or_called_after_its_program():
 
 def test_a_job_that_comes_before_its_last_old_pod_has_gone_breaks_the_promise():
     gone = {"a": 10, "b": 20, "c": 30}
-    assert too_early({"a": 11, "b": 21, "c": 31, "new": 1}, gone) == []
-    assert too_early({"a": 9, "b": 21, "c": 29}, gone) == ["a", "c"]
+    assert jobs_created_early({"a": 11, "b": 21, "c": 31, "new": 1}, gone) == []
+    assert jobs_created_early({"a": 9, "b": 21, "c": 29}, gone) == ["a", "c"]
 
 
 def test_each_pod_counts_once_and_only_for_the_event_that_is_waited_for():
@@ -67,13 +67,13 @@ def test_each_pod_counts_once_and_only_for_the_event_that_is_waited_for():
 
 @pytest.mark.parametrize(("scale", "count", "scaled"), [(1, 300, 300), (0.05, 300, 15), (0.01, 40, 2)])
 def test_a_scaled_scenario_keeps_two_of_everything(scale, count, scaled):
-    assert Play(None, scale).scale_count(count) == scaled
+    assert Play(None, scale, [], None).scale_count(count) == scaled
 
 
 def test_each_phase_has_a_title_and_a_scenario_that_can_be_asked_for():
     names = [name for scenario in SCENARIOS for name in scenario.phases]
     assert sorted(names) == sorted(TITLES)
-    assert {code for scenario in SCENARIOS for code in scenario.codes} < set(command_line.SCENARIOS)
+    assert {code for scenario in SCENARIOS for code in scenario.codes} < set(command_line.ALL_CODES)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_scenario_plays_its_first_phase_and_the_wanted_ones(wanted, played):
     [scenario] = [scenario for scenario in SCENARIOS if wanted in scenario.codes]
     phases = dict.fromkeys(scenario.phases, lambda _: {})
     scenario = dataclasses.replace(scenario, phases=phases)
-    assert [name for name, _ in scenario.play(Play(None), frozenset({wanted}))] == played
+    assert [name for name, _ in scenario.play(Play(None, 1, [], None), frozenset({wanted}))] == played
 
 
 CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"

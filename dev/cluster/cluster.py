@@ -31,7 +31,7 @@ from dev.cluster.real.assets import locate_node_assets
 from dev.cluster.real.config import write_files
 from dev.cluster.real.contents import prepare_nodes
 from dev.cluster.real.preflight import real_nodes_missing
-from dev.cluster.spec import ClusterSpec, Layout, default_state_root
+from dev.cluster.spec import ClusterSpec, Layout, default_state_root, replace_text
 from dev.cluster.supervisor import START_SECONDS, remove_folder, tail
 from kube.model.versions import GANGS
 
@@ -83,9 +83,7 @@ class Cluster:
         Its output is the cluster's log `name`. The command line must name a file in the cluster's state folder.
         """
         self.plan.layout.kept_folder.mkdir(mode=0o700, exist_ok=True)
-        temporary_file = self.plan.layout.kept_folder / f"{name}.tmp"
-        temporary_file.write_text(json.dumps(list(argv)))
-        temporary_file.replace(temporary_file.with_suffix(".json"))
+        replace_text(self.plan.layout.kept_folder / f"{name}.json", json.dumps(list(argv)))
 
     def kept_process(self, name: str) -> dict[str, Any]:
         """The report of a kept process (`KeptProcesses.report`); {} before its first start."""
@@ -307,10 +305,10 @@ def _wait_until_ready(layout: Layout) -> Plan:
 
 def _stop_supervisor(layout: Layout) -> None:
     pid = _read_status(layout).get("supervisor")
-    for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
+    for signal_number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
         if pid is not None and _is_supervised(layout):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+                os.kill(pid, signal_number)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if not _is_supervised(layout):

@@ -1,4 +1,4 @@
-"""The processes of a control plane: command lines, configuration files, readiness checks, order.
+"""Makes the command lines, configuration files and readiness checks of the processes of a control plane.
 
 Flags are those of Kubernetes 1.33 to 1.37, etcd 3.7 and kwok 0.8.
 """

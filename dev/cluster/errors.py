@@ -43,19 +43,21 @@ def ended_message(name: str) -> str:
 
 def disk_full(path: Path, needed: str) -> DevclusterError:
     """The error for a full file system below `path`. `needed` is a text such as "200 MiB"."""
-    probe = next(parent for parent in [path, *path.parents] if parent.exists())
-    free = shutil.disk_usage(probe).free // MIB
     return DevclusterError(
-        f"disk full: {path} needs {needed}, its file system has {free} MiB free.\n"
+        f"disk full: {path} needs {needed}, its file system has {_free_mib(path)} MiB free.\n"
         f"Free some space there, or point XDG_CACHE_HOME / XDG_STATE_HOME at a larger disk."
     )
 
 
 def require_space(path: Path, mib: int) -> None:
     """Raise DevclusterError if fewer than `mib` MiB are free below `path`, which need not exist yet."""
-    probe = next(parent for parent in [path, *path.parents] if parent.exists())
-    if shutil.disk_usage(probe).free < mib * MIB:
+    if _free_mib(path) < mib:
         raise disk_full(path, f"{mib} MiB")
+
+
+def _free_mib(path: Path) -> int:
+    existing_path = next(parent for parent in [path, *path.parents] if parent.exists())
+    return shutil.disk_usage(existing_path).free // MIB
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Makes keys and certificates of a local cluster: of its CA, of servers and clients, and kubeconfigs.
+"""Makes the keys, certificates and kubeconfigs of a local cluster.
 
 Every component gets its own client certificate, so that RBAC and the audit log distinguish the components.
 """

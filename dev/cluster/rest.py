@@ -1,4 +1,4 @@
-"""A small blocking JSON client for readiness checks and nodes. Other code uses the client in `kube/`."""
+"""A small blocking JSON client for the API server of a local cluster. The program uses the client in `kube/`."""
 
 import http.client
 import json
@@ -28,11 +28,11 @@ class Connection:
         self._http.close()
 
     def request(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, content: str = "application/json"
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, content_type: str = "application/json"
     ) -> tuple[int, Any]:
         """Send one request. Returns the status, and the decoded JSON, or the text if the answer is not JSON."""
         data = None if body is None else json.dumps(body).encode()
-        self._http.request(method, path, data, {"Content-Type": content, "Accept": "application/json"})
+        self._http.request(method, path, data, {"Content-Type": content_type, "Accept": "application/json"})
         answer = self._http.getresponse()
         text = answer.read()
         if answer.headers.get_content_type() == "application/json":

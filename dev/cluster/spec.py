@@ -1,4 +1,4 @@
-"""The specification of a local cluster and its files. Plain data."""
+"""The specification of a local cluster and its files."""
 
 from __future__ import annotations
 
@@ -161,6 +161,13 @@ class Layout:
 
     def log(self, component: str) -> Path:
         return self.logs / f"{component}.log"
+
+
+def replace_text(file: Path, text: str) -> None:
+    """Write the file in one step, so that no reader sees a part of it."""
+    temporary_file = file.with_suffix(".tmp")
+    temporary_file.write_text(text)
+    temporary_file.replace(file)
 
 
 def default_state_root() -> Path:

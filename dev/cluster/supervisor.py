@@ -6,7 +6,6 @@ single-threaded: the death signal of a child is tied to the thread that started 
 """
 
 import contextlib
-import ctypes
 import fcntl
 import json
 import os
@@ -21,16 +20,15 @@ from types import FrameType
 
 from dev.cluster.components import Component, Plan, components
 from dev.cluster.kept import KeptProcesses
+from dev.cluster.real import kernel
 from dev.cluster.real.cgroups import remove_remains
-from dev.cluster.spec import Layout
+from dev.cluster.spec import Layout, replace_text
 
 START_SECONDS = 60
 STOP_SECONDS = 10
 PARTIAL_STOP_SECONDS = 1
 POLL_SECONDS = 0.1
 MAX_LOG_LINES = 12
-PR_SET_PDEATHSIG = 1
-
 HINTS = {
     "address already in use": "a port was taken between choosing and using it: run `up` again (or another --port).",
     "no space left on device": "the disk is full: free some space, or use another --state-dir.",
@@ -184,11 +182,10 @@ def death_signal() -> Callable[[], None] | None:
     """A hook by which a child gets SIGKILL when this process dies; None if the system does not support that."""
     if sys.platform != "linux":
         return None
-    prctl = ctypes.CDLL(None).prctl
     parent = os.getpid()
 
     def set_death_signal() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        kernel.die_with_parent()
         if os.getppid() != parent:  # the parent died before the line above
             os._exit(1)
 
@@ -222,11 +219,9 @@ def tail(path: Path, count: int) -> list[str]:
 
 
 def write_status(layout: Layout, status: dict[str, object]) -> None:
-    """Replace the status file in one step. Ignores a full disk, so that the supervisor can still stop its children."""
-    temporary_file = layout.status.with_suffix(".tmp")
+    """Replace the status file. Ignores a full disk, so that the supervisor can still stop its children."""
     with contextlib.suppress(OSError):
-        temporary_file.write_text(json.dumps(status))
-        temporary_file.replace(layout.status)
+        replace_text(layout.status, json.dumps(status))
 
 
 def main() -> int:

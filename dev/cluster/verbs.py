@@ -1,4 +1,4 @@
-"""Shared code of the subcommands of `cluster`: registration, common flags, error reports."""
+"""Registers subcommands of `cluster`, adds their common flags, and reports their errors."""
 
 # ruff: noqa: T201 - printing is what it is for
 

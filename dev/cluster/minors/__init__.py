@@ -5,7 +5,6 @@ replacement for each module of the folder `staging` of Kubernetes. `go mod tidy`
 come from the newest control plane.
 """
 
-import os
 import re
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from dev.cluster.assets import (
     default_cache_root,
     install_once,
     locate,
+    missing_binaries,
     platform_name,
 )
 from dev.cluster.build import PACKAGES, compile_packages
@@ -40,12 +40,9 @@ def locate_minor(minor: str, sources: Sources) -> Path:
     newest = locate(sources)
     root = sources.cache_root or default_cache_root()
     folder = root / f"kubernetes-{minor}-{_key(MINORS[minor])}"
-    install_once(folder, MIN_FREE_MIB, lambda: _is_complete(folder), partial(_install, MINORS[minor], sources, newest))
+    install = partial(_install, MINORS[minor], sources, newest)
+    install_once(folder, MIN_FREE_MIB, lambda: not missing_binaries(folder), install)
     return folder
-
-
-def _is_complete(folder: Path) -> bool:
-    return all(os.access(folder / name, os.X_OK) for name in BINARIES)
 
 
 def pinned_version(module: Path) -> str:

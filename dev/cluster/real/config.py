@@ -11,6 +11,8 @@ from dev.cluster.real import layout
 from dev.cluster.real.layout import RealNode
 
 PAUSE = "jobset.local/pause:1"
+"""The image of the sandbox of each pod."""
+
 SOCKET = "/run/containerd/containerd.sock"
 PROGRAMS = "/opt/jobset"
 """The folder of a node at which the folder of `assets` is mounted."""
@@ -20,8 +22,8 @@ KUBECONFIG, PROXY_KUBECONFIG, AUTHORITY = (
 KUBELET, PROXY, CONTAINERD = "/etc/kubernetes/kubelet.json", "/etc/kubernetes/proxy.json", "/etc/containerd/config.toml"
 
 REGISTRIES = "/etc/containerd/certs.d"
-"""The folder of the registries from which a node may pull. Each has a folder `HOST` with hosts.toml. A node has
-none."""
+"""The folder of a node with a folder `HOST`, which has a file hosts.toml, for each registry from which the node may
+pull. No such folders are written here."""
 
 _CONTAINERD = f"""version = 3
 root = "/var/lib/containerd"

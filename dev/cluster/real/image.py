@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import io
 import json
-import platform
 import tarfile
 import tempfile
 from dataclasses import dataclass, field
@@ -15,15 +14,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, cast
 
+from dev.cluster.assets import platform_name
 from dev.cluster.errors import DevclusterError
 from kube.model.images import stored_name
 
 MANIFEST, CONFIG, LAYER = (
     f"application/vnd.oci.image.{kind}" for kind in ("manifest.v1+json", "config.v1+json", "layer.v1.tar+gzip")
 )
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
-"""Go's name of each architecture, by the name in `platform.machine()`."""
-
 IMAGE_NAME = "io.containerd.image.name"
 """The annotation of an index with the name under which containerd imports the image."""
 
@@ -32,12 +29,12 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Image:
-    """Metadata of an image. `epoch` is the time of its files, in seconds since 1970."""
+    """Metadata of an image. `epoch` is the time of its files, in seconds since 1970. `architecture` is Go's name."""
 
     builder: str
     annotations: dict[str, str] = field(default_factory=dict)
     epoch: int = 0
-    architecture: str = field(default_factory=lambda: ARCHITECTURES[platform.machine()])
+    architecture: str = field(default_factory=lambda: platform_name()[1])
 
 
 def write_tar(root: Path, file: IO[bytes], epoch: int) -> None:

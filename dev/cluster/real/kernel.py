@@ -10,11 +10,16 @@ from pathlib import Path
 
 NEW_MOUNTS, NEW_CGROUPS, NEW_NAMES, NEW_IPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
 NEW_PROCESSES, NEW_NETWORK = 0x20000000, 0x40000000
+"""Flags of `unshare` (CLONE_NEW*)."""
 
 READ_ONLY, REMOUNT, BIND, RECURSIVE, PRIVATE, SHARED = 1, 32, 4096, 16384, 1 << 18, 1 << 20
-DETACH = 2
-_PR_SET_PDEATHSIG = 1
+"""Flags of `mount` (MS_*)."""
+
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+"""The number of the system call pivot_root, by `platform.machine()`."""
+
+_MNT_DETACH = 2
+_PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -26,6 +31,7 @@ def _raise_on_error(result: int, call: str) -> None:
 
 
 def unshare(flags: int) -> None:
+    """Give this process new namespaces. With `NEW_PROCESSES`, only its future children are in the new namespace."""
     _raise_on_error(_libc.unshare(flags), "unshare")
 
 
@@ -40,8 +46,8 @@ def die_with_parent() -> None:
 
 
 def mount(source: str, target: Path | str, kind: str = "", flags: int = 0, data: str = "") -> None:
-    call = _libc.mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), data.encode())
-    _raise_on_error(call, f"mount of {source} at {target}")
+    result = _libc.mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), data.encode())
+    _raise_on_error(result, f"mount of {source} at {target}")
 
 
 def bind(source: Path | str, target: Path | str, *, read_only: bool = False) -> None:
@@ -55,7 +61,7 @@ def change_root(root: Path) -> None:
     """Make a mount point the root of this mount namespace, and detach the old root."""
     os.chdir(root)
     _raise_on_error(_libc.syscall(PIVOT_ROOT[platform.machine()], b".", b"."), "pivot_root")
-    _raise_on_error(_libc.umount2(b".", DETACH), "umount")
+    _raise_on_error(_libc.umount2(b".", _MNT_DETACH), "umount")
     os.chdir("/")
 
 

@@ -1,8 +1,8 @@
 """`python -m dev.cluster.real.node ROOT INDEX`: runs one real node, and restarts it after a power cut.
 
 The node's PID 1 is a child of this process in a new PID namespace. When this process ends, the kernel kills all
-processes of the node, which removes its mounts and its network. This process removes the cgroups, or
-`cgroups.remove_remains` if it was killed.
+processes of the node, which removes its mounts and its network. This process removes the cgroups. If it is killed,
+`cgroups.remove_remains` removes them.
 """
 
 import os
@@ -17,7 +17,7 @@ from dev.cluster.components import Plan
 from dev.cluster.real import cgroups, config, init, kernel
 from dev.cluster.real import layout as real
 from dev.cluster.real.layout import RealNode
-from dev.cluster.spec import Layout
+from dev.cluster.spec import Layout, replace_text
 
 _POLL_SECONDS, _PAUSE_SECONDS = 0.1, 1.0
 
@@ -39,7 +39,7 @@ class Runner:
                 continue
             cgroup_folders = cgroups.create_cgroups(self._node)
             self._pid = self._start(cgroup_folders)
-            _write_atomically(self._node.process, str(self._pid))
+            replace_text(self._node.process, str(self._pid))
             if self._is_stopped():
                 self._kill()  # the signal came before the process existed
             _, status = os.waitpid(self._pid, 0)
@@ -100,13 +100,6 @@ class Runner:
     def _kill(self) -> None:
         if self._pid:
             os.kill(self._pid, signal.SIGKILL)
-
-
-def _write_atomically(file: Path, text: str) -> None:
-    """Write the file atomically, so that no reader sees a part of it."""
-    scratch = file.with_suffix(".tmp")
-    scratch.write_text(text)
-    scratch.replace(file)
 
 
 if __name__ == "__main__":

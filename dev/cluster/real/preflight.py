@@ -1,6 +1,6 @@
-"""Check whether this machine can run real nodes.
+"""Checks whether this machine can run real nodes.
 
-As a program, it tries the system calls of a node in new namespaces.
+As a program, this module tries the system calls of a node in new namespaces.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Run the manager as a process beside a local control plane: for the demo, for tests and to try things out.
+"""Runs the manager as a process beside a local control plane, for the demo, tests and experiments.
 
 The manager has the rights of its ServiceAccount and its own certificates, as in a cluster. Only the address differs:
 the API server calls its webhooks by URL on the loopback interface.
@@ -44,12 +44,12 @@ SERVED_PATHS = (f"/apis/{JOBSETS.api_version}", f"{JOBSETS.path(None)}?limit=1")
 
 
 class LocalError(Exception):
-    """A local step failed; the text says which, with the last lines of a log if there is one."""
+    """A step on this machine has failed. The text names the step, and has the last lines of its log, if it has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """A running manager."""
+    """A running manager. `health`: the URL of its readiness probe."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -146,7 +146,7 @@ def _apply(cluster: Cluster, objects: list[dict[str, Any]]) -> None:
             return answer
 
         @cache
-        def plurals(root: str) -> dict[str, str]:
+        def plurals_by_kind(root: str) -> dict[str, str]:
             return {
                 each["kind"]: each["name"] for each in answer_of("GET", root)["resources"] if "/" not in each["name"]
             }
@@ -155,12 +155,12 @@ def _apply(cluster: Cluster, objects: list[dict[str, Any]]) -> None:
             meta, version = body["metadata"], body["apiVersion"]
             root = f"/apis/{version}" if "/" in version else f"/api/{version}"
             folder = f"{root}/namespaces/{meta['namespace']}" if "namespace" in meta else root
-            path = f"{folder}/{plurals(root)[body['kind']]}/{meta['name']}?{APPLY_OPTIONS}"
+            path = f"{folder}/{plurals_by_kind(root)[body['kind']]}/{meta['name']}?{APPLY_OPTIONS}"
             answer_of("PATCH", path, body, "application/apply-patch+yaml")
 
 
 def _wait_until_served(cluster: Cluster) -> None:
-    """Wait until the API server lists and serves JobSets: a moment after their CRD is established."""
+    """Wait until the API server lists and serves JobSets, which it does shortly after their CRD is established."""
     deadline = time.monotonic() + START_SECONDS
     with cluster.connect() as connection:
         while not all(connection.request("GET", path)[0] == HTTPStatus.OK for path in SERVED_PATHS):
@@ -194,7 +194,7 @@ def start(
     flags: Sequence[str] = (),
     sections: dict[str, Any] | None = None,
 ) -> Manager:
-    """Start a manager, this one or another, and wait until it is ready. `folder` is for its files.
+    """Start a manager by its command, and wait until it is ready. `folder` is for its files.
 
     `sections` are merged into its configuration. Raises `LocalError` if it does not become ready.
     """
@@ -224,10 +224,10 @@ def start(
 
 
 def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False, metrics: str = "0") -> Path:
-    """Install, and make the cluster run a manager; returns the path of its log once it is ready.
+    """Install JobSet, and make the cluster run a manager. Returns the path of its log once it is ready.
 
-    The cluster starts it again whenever it ends, as a Deployment does. `policies`: whether to install the objects of
-    manifests/policy, too. `metrics` is the address at which the manager serves them.
+    The cluster starts the manager again whenever it ends, as a Deployment does. `policies`: whether to install the
+    objects of manifests/policy, too. `metrics`: the address at which the manager serves metrics.
     """
     port, health_port = free_port(), free_port()
     install(cluster, webhook_port=port)

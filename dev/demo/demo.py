@@ -1,7 +1,7 @@
-"""`make demo`: a JobSet on a real control plane; the stories are in dev/demo/stories.py.
+"""`make demo`: plays a story (dev/demo/stories.py) of a JobSet on a real control plane.
 
-Everything is real but the nodes: etcd, API server, controller manager and scheduler run here, and the manager runs as
-its own process with the rights it has in a cluster. Everything is removed at the end, unless --keep is given.
+Only the nodes are fake. etcd, API server, controller manager and scheduler run here, and the manager runs as its own
+process with the rights that it has in a cluster. Everything is removed at the end, unless --keep is given.
 """
 
 import contextlib
@@ -51,8 +51,7 @@ NODES = FakeNodes(
     capacity={ACCELERATOR: "8", "google.com/tpu": "4", "example.com/tpu": "64"},
     features=("RestartAllContainersOnContainerExits",),
 )
-"""Each node has the resources and labels of all examples: those of a host with GPUs, of one with TPUs, and of a cube.
-"""
+"""Nodes that have the resources and labels of all examples (hosts with GPUs, hosts with TPUs, cubes)."""
 SPEC = ClusterSpec(name="demo", nodes=NODES, volumes=16)
 GATES = (
     "ElasticJobSet",
@@ -89,9 +88,9 @@ def keep_manager(cluster: Cluster, story: "Story") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What happens to one JobSet. `play` raises `LocalError` if something else happens.
+    """The story of the JobSet with the name `jobset`. `play` plays it, and raises `LocalError` if it goes differently.
 
-    `policies`: whether the cluster serves JobSetPolicies. `start` starts the manager, and returns where its log is.
+    `policies`: whether the cluster serves JobSetPolicies. `start` starts the manager, and returns the place of its log.
     """
 
     jobset: str
@@ -114,13 +113,13 @@ class Story:
 
 @dataclass
 class Demo:
-    """One run of a story. `name` is that of its JobSet, `started` the monotonic time of the start."""
+    """One run of a story. `name`: of its JobSet. `started`: the time of the start (monotonic seconds)."""
 
     console: Console
     cluster: Cluster
     started: float
     name: str
-    _rows: str = ""
+    _last_counts: str = ""
 
     def say(self, text: str) -> None:
         """Print a line of the story, with the seconds since the start."""
@@ -155,7 +154,7 @@ class Demo:
 
     @contextlib.contextmanager
     def _live(self) -> Iterator[Callable[[Status], None]]:
-        """Yield a function that shows a JobSet: redraws a table on a terminal, else prints a line if it has changed."""
+        """Yield a function that shows a JobSet, on a terminal as a live table, else as a line whenever it changes."""
         if self.console.is_terminal:
             with Live(console=self.console, auto_refresh=False) as live:
                 yield lambda js: live.update(counts_table(js), refresh=True)
@@ -163,10 +162,10 @@ class Demo:
             yield self._print_if_changed
 
     def _print_if_changed(self, js: Status) -> None:
-        rows = counts_line(js)
-        if rows != self._rows:
-            self._rows = rows
-            self.console.print(rows, highlight=False)
+        counts = counts_line(js)
+        if counts != self._last_counts:
+            self._last_counts = counts
+            self.console.print(counts, highlight=False)
 
 
 def counts_line(js: Status) -> str:
@@ -185,7 +184,7 @@ def counts_line(js: Status) -> str:
 
 
 def counts_table(js: Status) -> Table:
-    """Return a table: the Jobs that each ReplicatedJob should have, their counts, and restarts of set and Jobs."""
+    """Return a table with the replicas of each ReplicatedJob, the counts of its Jobs, and its restarts."""
     status = js.get("status", {})
     state = status.get("terminalState") or f"Running {status.get('currentStage', '')}".rstrip()
     table = Table(title=f"JobSet {js['metadata']['name']}: {state}", title_justify="left")
@@ -202,7 +201,7 @@ def counts_table(js: Status) -> Table:
 
 
 def run(story: Story, *, keep: bool) -> int:
-    """Play a story on a new cluster; returns the exit code. `keep` leaves cluster and manager running."""
+    """Play a story on a new cluster. Returns the exit code. `keep` leaves cluster and manager running."""
     console = Console(file=raw_stream(sys.stdout), soft_wrap=True)
     try:
         locate(Sources())
@@ -252,7 +251,7 @@ def _kept_cluster(spec: ClusterSpec) -> Iterator[Cluster]:
 
 
 def count_jobs(status: Status, count: str) -> int:
-    """Return how many Jobs of the whole set are counted under `count`: `ready`, for example."""
+    """Return the sum of a count, such as `ready`, over all ReplicatedJobs."""
     return sum(entry[count] for entry in status.get("replicatedJobsStatus", []))
 
 
@@ -264,7 +263,7 @@ def event_lines(cluster: Cluster) -> list[str]:
 
 
 def server_version(cluster: Cluster) -> str:
-    """Return the version of the API server: `Kubernetes v1.35.0`, for example."""
+    """Return the version of the API server, such as `Kubernetes v1.35.0`."""
     return "Kubernetes " + str(
         json.loads(kubectl(cluster, "version", "-o", "json").stdout)["serverVersion"]["gitVersion"]
     )

@@ -1,6 +1,6 @@
-"""The stories of `jobset demo`: each plays one example, and fails if it goes differently.
+"""The stories of `jobset demo`. Each story plays one example, and fails if the example goes differently.
 
-They use only kubectl and jobset, as a user would. The caller starts and stops the cluster.
+The stories use only kubectl and jobset, as a user does. The caller starts and stops the cluster.
 """
 
 import json
@@ -31,7 +31,7 @@ EXCEPTED_SECONDS = 30
 
 
 def training(demo: Demo) -> None:
-    """From creation through a failure and a restart to the end; then a manifest with mistakes."""
+    """Play a JobSet from its creation through a failure and a restart to its end, then a manifest with mistakes."""
     kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "training.yaml"))
     demo.say("applied examples/training.yaml: 1 coordinator, 2 x 4 workers, maxRestarts 3")
     demo.watch_until(lambda status: count_jobs(status, "ready") == 3, "all Jobs ready")
@@ -54,7 +54,7 @@ def training(demo: Demo) -> None:
 
 
 def fine_tuning(demo: Demo) -> None:
-    """Three stages; only the second one uses accelerators."""
+    """Play a JobSet of three stages, of which only the second uses accelerators."""
     pods_before = json.loads(kubectl(demo.cluster, "get", "--raw", f"{PODS}?limit=1").stdout)
     kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "fine-tuning" / "jobset.yaml"))
     demo.say("applied examples/fine-tuning: initializer x 2, then trainer x 4 with 8 accelerators each, post-processor")
@@ -75,7 +75,10 @@ def fine_tuning(demo: Demo) -> None:
 
 
 def platform(demo: Demo) -> None:
-    """A tenant is refused with a fix, gets an exception, is refused after its end, and again without webhooks."""
+    """Play a tenant's JobSet, which a policy refuses, then an exception admits.
+
+    After the end of the exception, the policy refuses a second run. Without webhooks, the API server refuses a third.
+    """
     folder = EXAMPLES / "platform"
     jobset, policy = folder / "jobset.yaml", folder / "policy.yaml"
     kubectl(demo.cluster, "label", "--overwrite", "namespace", "default", *TENANT)
@@ -103,7 +106,7 @@ STORIES: Final = {
 
 
 def play(name: str, *, keep: bool) -> int:
-    """Play the story of that name; returns the exit code. Missing programs are reported before a cluster is started."""
+    """Play the story with this name. Returns the exit code. Missing programs are reported before a cluster starts."""
     from app.manager import process  # noqa: F401, PLC0415 (raises where the extra is not installed)
 
     if not EXAMPLES.is_dir():
@@ -121,7 +124,7 @@ def _store_exception(demo: Demo, file: Path) -> None:
 
 
 def _show_that_the_api_server_refuses(demo: Demo, policy: Path, jobset: Path) -> None:
-    """Put the rules into the API server and take the webhooks away, as `jobset webhooks off` does."""
+    """Show that the API server refuses by itself, with the policy as rules in it, and after `jobset webhooks off`."""
     server = parse_version(kubectl(demo.cluster, "get", "--raw", "/version").stdout.encode())
     if too_old := COMPILED_RULES.shortfall(server):
         demo.say(f"the last step is left out: {too_old}")
@@ -154,9 +157,9 @@ def _jobset(*args: str) -> str:
 
 
 def _show_refusal(demo: Demo, message: str, file: Path, name: str = "", refuser: str = "The JobSet") -> None:
-    """Try to create the JobSet, under another name if that is given, until a policy refuses it; show the answer.
+    """Try to create the JobSet of a file until a policy refuses it, then show the answer.
 
-    `refuser`: a word of the answer that tells which component refuses.
+    `name`: another name for the JobSet, or empty. `refuser`: a word of the answer that tells which component refuses.
     """
     body = yaml.safe_load(file.read_text(encoding="utf-8"))
     body["metadata"]["name"] = name or body["metadata"]["name"]
@@ -194,9 +197,9 @@ def no_early_accelerators(history: str) -> str:
     Returns a sentence that says so, or raises `LocalError`. `history` is a watch of pods from before the JobSet was
     created, one change a line.
     """
-    states = _pod_states(history)
+    pod_states = _pod_states(history)
     succeeded_initializers: set[str] = set()
-    for pod in states:
+    for pod in pod_states:
         if _wants_accelerators(pod) and len(succeeded_initializers) < INITIALIZERS:
             raise LocalError(
                 f"pod {pod['metadata']['name']} wants accelerators and was there when {len(succeeded_initializers)}"
@@ -204,7 +207,7 @@ def no_early_accelerators(history: str) -> str:
             )
         if pod["metadata"]["labels"][RJOB] == "initializer" and pod["status"]["phase"] == "Succeeded":
             succeeded_initializers.add(pod["metadata"]["name"])
-    return f"Checked in all {len(states)} changes of pods: none that wants accelerators was there before"
+    return f"Checked in all {len(pod_states)} changes of pods: none that wants accelerators was there before"
 
 
 def _pod_history(demo: Demo, resource_version: str) -> str:

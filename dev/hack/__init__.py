@@ -1,1 +1,1 @@
-"""Tools for people who change the code. Not part of the program, and not installed."""
+"""Tools for people who change the code. They are not part of the program, and are not installed."""

@@ -1,8 +1,7 @@
-"""Before `make run`: say what a manager on this machine cannot do beside an installed one, and how to replace that one.
+"""`python -m dev.hack.beside KUBECTL...`: says before `make run` how to replace the manager that a cluster already has.
 
-python -m dev.hack.beside KUBECTL...
-
-It prints nothing if there is no other manager, or if the cluster does not answer, which the new manager reports itself.
+It also says what a second manager, on this machine, cannot do beside that one. It prints nothing if there is no other
+manager, or if the cluster does not answer, which the new manager reports itself.
 """
 
 import json
@@ -51,7 +50,7 @@ def manager_notice(
     kubeconfig: str,
     kept: KeptManager | None = None,
 ) -> str:
-    """Return what to know before another manager starts; "" if no manager is there.
+    """Return the notice for people who start another manager; "" if the cluster has no manager.
 
     `deployment` and `lease` are {} if they do not exist. `kubectl` is the command as text for people. `kept` is the
     manager that the local cluster of `kubeconfig` runs.

@@ -1,6 +1,6 @@
 """`python -m dev.hack.client_models`: write the models of the Python client from the CRD, or check them.
 
-The schema is the CRD's. It has no names of types: those come from the records in `api/` at the same place.
+The schema of the CRD has no names of types. They come from the records in `api/` at the same path.
 """
 
 import inspect

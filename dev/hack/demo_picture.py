@@ -1,7 +1,8 @@
 """Make the moving picture of README.md, docs/images/demo.svg, from docs/images/demo.cast, a record of `make demo`.
 
-The record is an asciinema cast (version 2): `asciinema play docs/images/demo.cast` shows it in a terminal. The picture
-is an SVG that moves by CSS alone: no script, nothing that is loaded. `--record` plays the demo and writes both.
+The record is an asciinema cast (version 2), which `asciinema play docs/images/demo.cast` shows in a terminal. The
+picture is an SVG that moves by CSS alone. It has no script, and loads nothing. `--record` plays the demo and writes
+both files.
 """
 
 import argparse
@@ -20,12 +21,12 @@ CAST = ROOT / "docs/images/demo.cast"
 PICTURE = ROOT / "docs/images/demo.svg"
 COLUMNS, ROWS = 128, 24
 LONGEST_PAUSE = 0.7
-"""Seconds that a pause takes in the picture at most."""
+"""Longest pause in the picture, in seconds."""
 LAST = 8.0
 """Seconds for which the end is shown before the picture begins again."""
 
 _COUNTERS = re.compile(r"\s+(\S+: ready \d+|no status yet)")
-"""The beginning of a line with counts of Jobs: too many of them for a picture."""
+"""The beginning of a line with counts of Jobs. Such lines are left out, since they are too many for a picture."""
 _CELL, _LINE, _EDGE = 7.23, 18, 14
 _HEAD = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="make demo in a terminal">
@@ -67,7 +68,7 @@ def lines(cast: str) -> list[Line]:
 
 
 def _cut(text: str) -> str:
-    """Leave out the middle of a long text: a finding begins with its position and ends with its fix."""
+    """Return a long text without its middle, since a finding begins with its position and ends with its fix."""
     half = COLUMNS // 2 - 2
     return text if len(text) <= COLUMNS else f"{text[:half]} … {text[-half:]}"
 

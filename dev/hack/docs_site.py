@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 CONFIG = Path(__file__).with_name("site.yml")
 OVERRIDES = Path(__file__).with_name("site")
 STYLE = "site.css"
-"""Changes to the theme: the line above each page, and the width of its column."""
+"""The file with changes to the theme (the line above each page, and the width of its column)."""
 COPIED_FOLDERS = ("docs", "examples")
-"""Folders of which all files are copied; of other folders only pages are."""
+"""Folders of which all files are copied. Of other folders, only pages are copied."""
 LINKED = ("charts/jobset/dashboards/jobset.json", "manifests/kube-state-metrics/config.yaml")
 """Files that pages link to."""
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
@@ -32,7 +32,7 @@ NOT_SHOWN = {".venv", "build", "node_modules"}
 
 
 class SiteError(Exception):
-    """The site cannot be made; the text says why."""
+    """The site cannot be made. The text says why."""
 
 
 def pages(root: Path = ROOT) -> list[str]:
@@ -42,7 +42,7 @@ def pages(root: Path = ROOT) -> list[str]:
 
 
 def named_pages(nav: Any) -> Iterator[str]:
-    """Yield the pages that a part of `nav` names."""
+    """Yield the pages that `nav` or a part of it names. `nav` is the tree of pages in site.yml."""
     match nav:
         case str():
             yield nav
@@ -55,7 +55,7 @@ def named_pages(nav: Any) -> Iterator[str]:
 
 
 def copy_files(target: Path, root: Path = ROOT) -> list[str]:
-    """Copy the files of the site to `target`; returns the paths of the pages."""
+    """Copy the files of the site to `target`. Returns the paths of the pages."""
     shutil.rmtree(target, ignore_errors=True)
     for name in COPIED_FOLDERS:
         shutil.copytree(root / name, target / name)
@@ -89,15 +89,15 @@ def site_config(page_paths: list[str]) -> dict[str, Any]:
     Raises `SiteError` for pages that `nav` does not name, and for names in it without a page.
     """
     config: dict[str, Any] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
-    placed = set(named_pages(config["nav"]))
-    # A rule of a policy is a page that is generated with the rule.
-    rules = [name for name in page_paths if name.startswith("docs/policy/") and name not in placed]
+    placed_pages = set(named_pages(config["nav"]))
+    # All other pages of docs/policy are generated, one for each rule.
+    rule_pages = [name for name in page_paths if name.startswith("docs/policy/") and name not in placed_pages]
     policies = next(part["Set policies"] for part in config["nav"] if "Set policies" in part)
-    policies += [{"Each rule": rules}]
-    placed |= {*rules, *(name for name in page_paths if name.startswith("examples/"))}
-    if missing := sorted(set(page_paths) - placed):
-        raise SiteError(f"pages without a place: add them to nav in dev/hack/site.yml: {', '.join(missing)}")
-    if missing_pages := sorted(placed - set(page_paths)):
+    policies += [{"Each rule": rule_pages}]
+    placed_pages |= {*rule_pages, *(name for name in page_paths if name.startswith("examples/"))}
+    if unplaced_pages := sorted(set(page_paths) - placed_pages):
+        raise SiteError(f"pages without a place: add them to nav in dev/hack/site.yml: {', '.join(unplaced_pages)}")
+    if missing_pages := sorted(placed_pages - set(page_paths)):
         raise SiteError(f"nav in dev/hack/site.yml names pages that are not there: {', '.join(missing_pages)}")
     return config
 
@@ -109,7 +109,7 @@ def repository() -> str:
 
 
 def build(folder: Path = ROOT / "build") -> Path:
-    """Make the site in a folder; returns its first page. Raises `SiteError`, for a dead link too."""
+    """Make the site in a folder. Returns its first page. Raises `SiteError`, also for a dead link."""
     source = folder / "site-source"
     config = site_config(copy_files(source)) | {"docs_dir": "site-source", "site_dir": "site"}
     config["theme"]["custom_dir"] = str(OVERRIDES)
@@ -131,11 +131,11 @@ def main() -> int:
     """Run the command; returns the exit code."""
     argparse.ArgumentParser(prog="python -m dev.hack.docs_site", description=__doc__).parse_args()
     try:
-        first = build()
+        first_page = build()
     except SiteError as error:
         sys.stderr.write(f"docs-site: {error}\n")
         return 1
-    sys.stdout.write(f"open {first.relative_to(ROOT)}\n")
+    sys.stdout.write(f"open {first_page.relative_to(ROOT)}\n")
     return 0
 
 

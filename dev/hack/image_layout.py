@@ -1,7 +1,7 @@
 """`python -m dev.hack.image_layout ROOT LAYOUT`: write a file system as an image in OCI's layout 1.1.
 
-The image has one layer, and the configuration that the last stage of docker/Dockerfile describes. The same files give
-the same bytes: times, owners and order do not depend on who builds, nor where or when.
+The image has one layer, and the configuration that the last stage of docker/Dockerfile describes. The same files always
+give the same bytes, since times, owners and order of files do not depend on the machine, the user and the time.
 """
 
 import argparse
@@ -23,10 +23,7 @@ DOCKERFILE = ROOT / "docker" / "Dockerfile"
 
 
 def config_of_last_stage(dockerfile: str, arguments: dict[str, str]) -> Object:
-    """Return the `config` of an image that the last stage describes.
-
-    `arguments` are those of the build: `VERSION`, for example.
-    """
+    """Return the `config` of an image that the last stage describes. `arguments`: of the build, such as `VERSION`."""
     parser = DockerfileParser(fileobj=io.BytesIO(dockerfile.encode()), build_args=arguments)
     config: dict[str, str] = {}
     for line in parser.structure:

@@ -1,7 +1,7 @@
 """`python -m dev.hack.licences`: write docs/reference/licences.md, or check that it is current.
 
-The page is made from the metadata of what is installed here. It has no versions, so that it changes with the
-dependencies and their licences only.
+The page is made from the metadata of the installed distributions. It has no versions, so that it changes only with the
+dependencies and their licences.
 """
 
 import sys
@@ -20,7 +20,7 @@ PAGE = ROOT / "docs" / "reference" / "licences.md"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 LONGEST_NAME = 60
-"""Characters of a name; longer fields contain the text of the licence."""
+"""Characters of a licence's name. Longer fields contain the text of the licence."""
 
 
 def required_distributions(requirements: Iterable[str]) -> set[str]:
@@ -42,7 +42,7 @@ def _applies(requirement: Requirement, extras: frozenset[str]) -> bool:
 
 
 def licence(name: str) -> str:
-    """Return the licence that a distribution declares: an expression, or its classifiers; "unknown" without any."""
+    """Return the licence that a distribution declares, as an expression or its classifiers; "unknown" without any."""
     metadata = distribution(name).metadata
     for text in metadata.get_all("License-Expression") or metadata.get_all("License") or ():
         if text and len(text) <= LONGEST_NAME:

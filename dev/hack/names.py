@@ -1,10 +1,14 @@
 """`python -m dev.hack.names`: list names of functions, arguments and variables that do not say what they are.
 
-CONTRIBUTING.md#conventions says what a name is like. Five kinds are counted. Functions that are called by a past
-participle alone (`shown`, `kept`: who does what to what?), unless they return a bool. Names that are a filler (`of`,
-`what`, `one`). Variables and arguments that are a participle or a question (`made`, `given`, `where`) instead of what
-they hold. Places that are none for a pod: of a position in a document say path or location. The exit code is 1 if there
-are more of a kind than `LIMITS`.
+CONTRIBUTING.md#conventions says what a name is like. Five kinds are counted:
+
+- `participle`: functions named by a past participle alone (`shown`, `kept`), unless they return a bool
+- `phrase`: functions whose name begins with a preposition (`at_rest`)
+- `filler`: names that are a filler (`of`, `what`, `one`)
+- `vague`: variables and arguments named by a participle or a question (`made`, `given`, `where`)
+- `place`: names with "place" for anything but a place for a pod; a position in a document is a path or a location
+
+The exit code is 1 if there are more names of a kind than `LIMITS`.
 """
 
 import ast
@@ -15,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 LIMITS = {"participle": 25, "filler": 25, "vague": 25, "place": 2, "phrase": 7}
-"""How many there may be of each kind."""
+"""Largest number of names of each kind."""
 
 IRREGULAR = frozenset(
     """
@@ -32,7 +36,7 @@ FILLERS = frozenset(
 VAGUE = frozenset("asked begun given lack lacks made said taken told where who why".split())  # noqa: SIM905
 PHRASE = re.compile(r"_*(?!in_place)(?:after|at|before|beside|beyond|in|of|out|under|until|within)_")
 FILES_OF_PLACES = ("spare", "placeholder", "give_places", "pod_writes", "execute")
-"""Parts of the names of files in which a place is one for a pod."""
+"""Parts of the names of files in which "place" means a place for a pod."""
 
 
 def is_participle(name: str) -> bool:

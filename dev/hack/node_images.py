@@ -22,8 +22,7 @@ from manifests.naming import IMAGE, IMAGE_TAG
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
 PYTHON = "python:3.13-slim"
-"""The name of an image with Python in the examples. The image that is made here has the Python of this machine's
-Debian."""
+"""The name of an image with Python in the examples. The image that is made here has the Python of Debian."""
 AGENT = f"jobset-in-place-restart-agent:{IMAGE_TAG}"
 PACKAGES = ("python3", "python-is-python3", "coreutils", "dash")
 USERS = "root:x:0:0::/root:/bin/sh\nnonroot:x:65532:65532::/tmp:/bin/sh\n"
@@ -34,12 +33,12 @@ BUILDERS = (
     "dev/hack/image_layout.py",
     "dev/hack/node_images.py",
 )
-NEWEST = 3
-"""How many versions of an image the cache keeps, because checkouts with other sources use the same cache."""
+KEPT_VERSIONS = 3
+"""Number of versions of an image that the cache keeps, because checkouts with other sources use the same cache."""
 
 
 def locate_images(cache_root: Path | None = None) -> dict[str, Path]:
-    """Return the layout of each image, by the name that pods use. Makes missing images: a minute on 2 cores."""
+    """Return the layout of each image, by the name that pods use. Makes missing images, in a minute on 2 cores."""
     root = (cache_root or default_cache_root()) / "images"
     root.mkdir(parents=True, exist_ok=True)
     # The sources of the manager's image are its build context.
@@ -63,7 +62,8 @@ def _locate_version(root: Path, name: str, sources: Sequence[str], make: Callabl
         shutil.rmtree(scratch / "root")
         scratch.rename(folder)
     folder.touch()
-    for old_folder in sorted(root.glob(f"{name}-*"), key=lambda path: path.stat().st_mtime, reverse=True)[NEWEST:]:
+    folders = sorted(root.glob(f"{name}-*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old_folder in folders[KEPT_VERSIONS:]:
         shutil.rmtree(old_folder)
     return folder
 
@@ -106,7 +106,7 @@ def unpack_python(root: Path, *packages: str) -> None:
 
 
 def compile_bytecode(root: Path, folder: str, *, check: bool = True) -> None:
-    """Compile bytecode that is valid whatever the times of the source files are."""
+    """Compile bytecode that Python uses without a comparison with the source files and their times."""
     compile_command = ("python3", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash")
     [library] = (root / folder).glob("python3.*")
     _run("chroot", root, *compile_command, f"/{folder}/{library.name}", check=check)

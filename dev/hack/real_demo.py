@@ -1,4 +1,4 @@
-"""`make demo REAL=1`: a training with programs that run, on nodes with a kubelet, and a manager from its own image.
+"""`make demo REAL=1`: plays a training whose containers run, on nodes with a kubelet, with a manager in pods.
 
 A rank is killed, and the training continues from its checkpoint. A rank hangs, and the watchdog ends it and logs its
 stacks. The set is dev/hack/real_demo.yaml.
@@ -25,14 +25,14 @@ KILLED, HANGS = 3, 2
 
 
 def start_manager(cluster: Cluster, _: Story) -> str:
-    """Load the images, install the manager as pods, and wait until it is ready; returns the command for its log."""
+    """Load the images, install the manager as pods, and wait until it is ready. Returns the command for its log."""
     for name, layout in locate_images().items():
         load_image(cluster.plan, layout, name)
     return local.install_in_pods(cluster, gates=("InPlaceRestart",))
 
 
 def training(demo: Demo) -> None:
-    """From the start through a killed rank and a hang to the end."""
+    """Play the training from its start through a killed rank and a hang to its end."""
     kubectl(demo.cluster, "apply", "-f", str(MANIFEST))
     demo.say(f"applied dev/hack/{MANIFEST.name}: 4 ranks on {NODES} nodes, each a program that runs in a container")
     demo.watch_until(lambda status: count_jobs(status, "ready") == 1, "all ranks run")
@@ -69,16 +69,16 @@ def _run_in(demo: Demo, rank: int, command: str) -> None:
 
 def _show_line(demo: Demo, rank: int, pattern: str) -> None:
     """Wait for a line of the rank's log, before or after its last restart, and print it."""
-    matching: list[str] = []
+    matching_lines: list[str] = []
 
     def is_written() -> bool:
         for flag in ("--previous", "--previous=false"):
             log = kubectl(demo.cluster, "logs", _pod(demo, rank), "-c", "rank", flag, check=False).stdout
-            matching.extend(line for line in log.splitlines() if re.search(pattern, line))
-        return bool(matching)
+            matching_lines.extend(line for line in log.splitlines() if re.search(pattern, line))
+        return bool(matching_lines)
 
     wait_until(is_written, f"{pattern!r} in the log of rank {rank}")
-    demo.console.print(f"         {matching[-1]}", highlight=False, markup=False)
+    demo.console.print(f"         {matching_lines[-1]}", highlight=False, markup=False)
 
 
 if __name__ == "__main__":

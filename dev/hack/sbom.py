@@ -1,8 +1,7 @@
 """`python -m dev.hack.sbom ROOT FOLDER`: write FOLDER/jobset.spdx.json and FOLDER/jobset.cdx.json.
 
-ROOT is the file system of the image. Python packages are those of requirements.lock, and it is an error if ROOT has
-others, or other versions. Python and the packages of Debian are read from ROOT. The formats are SPDX 2.3 and
-CycloneDX 1.6.
+ROOT is the file system of the image. It is an error if its Python packages differ from those of requirements.lock in
+name or version. Python and the packages of Debian are read from ROOT. The formats are SPDX 2.3 and CycloneDX 1.6.
 """
 
 import argparse
@@ -39,7 +38,7 @@ VERSION = PROJECT["project"]["version"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A component of the image. `licence`: as in its metadata; empty if only a file in the image states it."""
+    """A component of the image. `licence`: the licence in its metadata; empty if only a file in the image states it."""
 
     purl: PackageURL
     licence: str = ""
@@ -48,7 +47,7 @@ class Part:
 
     @property
     def reference(self) -> str:
-        """Return its identifier in both documents: letters, digits, dots and dashes."""
+        """Return its identifier in both documents, which has only letters, digits, dots and dashes."""
         return f"{self.purl.type}-{self.purl.name}".replace("+", "-plus").replace("_", "-")
 
 
@@ -73,7 +72,7 @@ def installed_versions(root: Path) -> dict[str, str]:
 
 
 def python_packages(root: Path) -> list[Part]:
-    """Return the packages of the lock file, and ours. Raises SystemExit if the image has others."""
+    """Return the packages of the lock file, and our package. Raises SystemExit if the image has other packages."""
     names, versions = image_distributions(), locked_versions()
     locked = {name: versions[name] for name in names} | {OUR_NAME: VERSION}
     installed = installed_versions(root)

@@ -1,1 +1,1 @@
-"""The generated pages of docs/: rules, fields, settings, policies."""
+"""Generates pages of docs/ about rules, fields, settings and policies."""

@@ -1,4 +1,4 @@
-"""Make docs/reference/configuration.md from app/settings.py and cli/manager_flags.py, and from no other file."""
+"""Make docs/reference/configuration.md, only from app/settings.py and cli/manager_flags.py."""
 
 import argparse
 import ast
@@ -16,7 +16,7 @@ from app import settings
 from app.settings import API_VERSION, KIND, Settings
 from cli.config_check import effective_configuration, text
 from cli.manager_flags import add_flags
-from dev.hack.generated import beginning
+from dev.hack.generated import beginning, escape_cell
 
 _FOLDER = "docs/reference"
 _CITED = re.compile(r"\b(docs/(?:[\w-]+/)*([\w-]+)\.md(?:#[\w-]+)?)")
@@ -58,7 +58,7 @@ def _flags() -> Iterator[str]:
         flag = f"`{', '.join(action.option_strings)}`"
         mark = "" if action.option_strings[-1] in _GO_FLAGS else " **+**"
         values = ", ".join(f"`{choice}`" for choice in action.choices or ()) or f"{action.metavar}"
-        yield f"| {flag}{mark} | {_escape_cell(values)} | {_escape_cell(str(action.help))} |"
+        yield f"| {flag}{mark} | {escape_cell(values)} | {escape_cell(str(action.help))} |"
 
 
 def _section(
@@ -68,7 +68,7 @@ def _section(
     defaults: Mapping[str, Any],
     field_docs: Mapping[tuple[str, str], str],
 ) -> list[str]:
-    """Return heading, table and example of a section as lines; `name` is "" for the fields outside sections."""
+    """Return heading, table and example of a section as lines. `name` is "" for the fields outside sections."""
     description, mark = cell_and_mark(inspect.getdoc(record) or "")
     title = f"`{name}`{mark}" if name else "Outside the sections"
     lines = [f"\n### {title}\n", f"{description}\n"] if name else [f"\n### {title}\n"]
@@ -80,7 +80,7 @@ def _section(
         meaning, field_mark = cell_and_mark(field_docs[record.__name__, attribute])
         default = f"`{text(defaults[alias])}`" if defaults[alias] not in ("", [], {}) else "none"
         cells = (f"`{alias}`{field_mark}", default, _values(properties[alias]), meaning)
-        lines.append(f"| {' | '.join(_escape_cell(cell) for cell in cells)} |")
+        lines.append(f"| {' | '.join(map(escape_cell, cells))} |")
     examples = {alias: each["examples"][0] for alias, each in properties.items()}
     head = {"apiVersion": API_VERSION, "kind": KIND}
     example = yaml.safe_dump({name: examples} if name else {**head, **examples}, sort_keys=False)
@@ -111,7 +111,7 @@ def _link(cited: re.Match[str]) -> str:
 
 
 def _values(schema: Mapping[str, Any]) -> str:
-    """Return the values that a field may have, in words: `number, 0 to 65535`."""
+    """Return the values that a field may have, in words such as `number, 0 to 65535`."""
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"] if value)
     if "const" in schema:
@@ -133,7 +133,3 @@ def _values(schema: Mapping[str, Any]) -> str:
         "array": f"list of {item_values}",
         "object": "texts to `true`, `false`",
     }[kind]
-
-
-def _escape_cell(words: str) -> str:
-    return words.replace("|", "\\|")

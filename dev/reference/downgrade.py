@@ -1,4 +1,4 @@
-"""Make the table of docs/downgrade.md: what the Go JobSet drops or does not read, what happens then, and what to do."""
+"""Make the table of docs/downgrade.md about the fields and annotations that the Go JobSet drops or does not read."""
 
 from api.rollback import DROPPED_FIELDS, UNREAD_ANNOTATIONS
 from dev.hack.generated import beginning

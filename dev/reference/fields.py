@@ -1,4 +1,4 @@
-"""Make docs/reference/fields.md: every field of a JobSet, from the definition of the resource and from the examples."""
+"""Make docs/reference/fields.md, with every field of a JobSet, from the CRD and the examples."""
 
 import json
 import re
@@ -11,7 +11,7 @@ import yaml
 
 from api import keys
 from api.features import GATES
-from dev.hack.generated import beginning
+from dev.hack.generated import beginning, escape_cell
 from kube.model.meta import SINCE_GO
 from manifests.definition import ABSENT_IN_GO, jobset_schema
 
@@ -26,7 +26,6 @@ SINCE_GO_0_13 = {"spec.scheduling", "spec.activeDeadlineSeconds", "status.startT
 _GATE = re.compile(r"\b(" + "|".join(GATES) + r")\b")
 _BY_WEBHOOK = re.compile(r"\bDefault [^.]*\(webhook\)")
 _LONGEST_VALUE = 60
-_BAR = "\\|"
 _HEAD = "| Field | Type | Meaning |\n|---|---|---|"
 
 
@@ -55,7 +54,10 @@ def page() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The Go JobSet's first version with a field (`**+**`: none; "": all have it), and the gates that it needs."""
+    """The Go JobSet's first version with a field, and the gates that the field needs.
+
+    `since` is `**+**` if no version has the field, and empty if all versions have it.
+    """
 
     since: str = ""
     gates: tuple[str, ...] = ()
@@ -99,13 +101,7 @@ def _row(
     if example:
         text += f" Example: [`{example[0]}`](../../{example[1]})."
     name = f"`{path.rpartition('.')[2]}`"
-    return f"| {' | '.join(_escape_cell(cell) for cell in (f'{name} {field_marks.since}'.rstrip(), kind, text))} |"
-
-
-def _escape_cell(text: str) -> str:
-    """Escape the text of a cell for Markdown: `<` outside backticks, and the bar everywhere."""
-    parts = text.replace("|", _BAR).split("`")
-    return "`".join(part if inside % 2 else part.replace("<", "&lt;") for inside, part in enumerate(parts))
+    return f"| {' | '.join(escape_cell(cell) for cell in (f'{name} {field_marks.since}'.rstrip(), kind, text))} |"
 
 
 def _type_text(path: str, schema: Mapping[str, Any]) -> str:

@@ -56,7 +56,7 @@ def with_links(source: str) -> str:
 
 
 def template_markdown(template: str) -> str:
-    """Return a template of a message as Markdown: its placeholders are in angle brackets."""
+    """Return a template of a message as Markdown, with its placeholders in angle brackets."""
     escaped = template.replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|")
     return with_placeholders(escaped, lambda word: f"*&lt;{word.replace('_', ' ')}&gt;*")
 

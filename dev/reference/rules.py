@@ -19,15 +19,15 @@ each is broken.
 
 def page() -> str:
     """Return the page as Markdown."""
-    by_id = {rule.id: rule for rule in all_rules()}
-    rows = sorted(explanations().items())
-    return "\n".join([HEAD, *(line for name, row in rows for line in _section(by_id[name], row))])
+    rules_by_id = {rule.id: rule for rule in all_rules()}
+    sections = (_section(rules_by_id[rule_id], each) for rule_id, each in sorted(explanations().items()))
+    return "\n".join([HEAD, *(line for section in sections for line in section)])
 
 
-def _section(rule: Rule, row: Explanation) -> Iterator[str]:
-    location = f" in `{row.at}`" if row.at else ""
+def _section(rule: Rule, explanation: Explanation) -> Iterator[str]:
+    location = f" in `{explanation.at}`" if explanation.at else ""
     yield f"## {rule.id}\n"
-    yield f"{row.why.strip()}\n"
-    yield f"Message: `{with_placeholders(rule.message)}`. Since {row.since}.\n"
-    yield f"Bad{location}:\n\n```\n{row.bad.rstrip()}\n```\n"
-    yield f"Good:\n\n```\n{row.good.rstrip()}\n```\n"
+    yield f"{explanation.why.strip()}\n"
+    yield f"Message: `{with_placeholders(rule.message)}`. Since {explanation.since}.\n"
+    yield f"Bad{location}:\n\n```\n{explanation.bad.rstrip()}\n```\n"
+    yield f"Good:\n\n```\n{explanation.good.rstrip()}\n```\n"

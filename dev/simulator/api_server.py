@@ -30,7 +30,7 @@ _SERVER_METADATA = (
 
 
 class RefusedError(Exception):
-    """The server refuses a request; has the status code and the reason of the answer."""
+    """The server refuses a request. `code` and `reason` are those of the answer."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -94,7 +94,7 @@ class ApiServer:
         """Raise `RefusedError` for a deletion that is not allowed."""
 
     def after_write(self, plural: str, item: Item) -> None:
-        """Do what follows from a created or changed object: here, nothing."""
+        """Do what follows from the creation or change of an object. A larger simulation overrides it."""
 
     def remove(self, plural: str, item: Item, *, foreground: bool) -> Item | None:
         """Delete an object, or mark it as deleted if finalizers keep it. Returns the marked object, else None."""
@@ -136,7 +136,7 @@ class ApiServer:
     def patch(
         self, plural: str, key: Key, patch: JSON, sub: str = "", *, apply_patch: Callable[[Any, Any], Any] = merge
     ) -> Item:
-        """Apply a patch to an object, or to its status. `apply_patch` returns a patched object: a kind of patch."""
+        """Apply a patch to an object, or to its status. `apply_patch(object, patch)` returns the patched object."""
         item = self.get(plural, key)
         return self._change(plural, item, patch.get("metadata") or {}, apply_patch(item.body(), patch), sub)
 

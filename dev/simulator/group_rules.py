@@ -8,7 +8,7 @@ from kube.model.meta import JSON
 TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
 MUTABLE_COUNTS = frozenset({"minCount", "minGroupCount"})
 MAX_TEMPLATES = 8
-"""How many templates one list of a Workload may have."""
+"""Largest number of templates in one list of a Workload."""
 
 
 def refusal(kind: str, spec: JSON) -> str:
@@ -48,7 +48,7 @@ def group_of(job: JSON) -> str:
 
 
 def has_pods(group: str, jobs: Iterable[JSON]) -> bool:
-    """Whether one of these Jobs has active pods in a PodGroup; its deletion waits until they are gone."""
+    """Whether one of these Jobs has active pods in a PodGroup. The deletion of the PodGroup waits until they end."""
     return any(group_of(job) == group and (job.get("status") or {}).get("active") for job in jobs)
 
 

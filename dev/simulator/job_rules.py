@@ -55,19 +55,24 @@ def refusal(job: JSON) -> str:
 
 
 def change_refusal(old: JSON, new: JSON, *, before_1_36: bool = False) -> str:
-    """Return why the update of a Job is not valid; "" if it is. Before 1.36 a started Job keeps its pod template."""
+    """Return why the update of a Job is not valid; "" if it is.
+
+    `before_1_36`: whether the pod template of a Job that has ever started is immutable, even while it is suspended.
+    """
     old_spec, new_spec = old["spec"], new["spec"]
-    elastic = new_spec.get("completionMode") == "Indexed" and new_spec.get("completions") == new_spec.get("parallelism")
-    if old_spec.get("completions") != new_spec.get("completions") and not elastic:
+    is_elastic = new_spec.get("completionMode") == "Indexed" and new_spec.get("completions") == new_spec.get(
+        "parallelism"
+    )
+    if old_spec.get("completions") != new_spec.get("completions") and not is_elastic:
         return f"spec.completions: {IMMUTABLE}"
     if old_spec["template"] == new_spec["template"]:
         return ""
     status = old.get("status") or {}
     never_started = "startTime" not in status
-    mutable = never_started if before_1_36 else not status.get("active") and (never_started or is_suspended(old))
+    is_mutable = never_started if before_1_36 else not status.get("active") and (never_started or is_suspended(old))
     if (
         old_spec.get("suspend")
-        and mutable
+        and is_mutable
         and _immutable_fields(old_spec["template"]) == _immutable_fields(new_spec["template"])
     ):
         return ""

@@ -1,7 +1,7 @@
 """Make the statuses that the Job controller writes. Pure: the functions return new statuses, and change no argument.
 
 A Job is JSON, and `now` is a time as the API server writes it. The functions do not check whether a transition is
-valid: call `may_run` before.
+valid. Callers check `may_run` before.
 """
 
 from kube.model.meta import JSON
@@ -68,7 +68,7 @@ def next_status(job: JSON, now: str) -> JSON | None:
 
 
 def with_start_time(job: JSON, now: str) -> JSON:
-    """Return the status with a start time. A Job that is resumed gets a new one."""
+    """Return the status with a start time. A Job that is resumed gets a new start time."""
     status = job.get("status") or {}
     if not is_suspended(job):
         return {**status, "startTime": status.get("startTime", now)}
@@ -97,7 +97,10 @@ def failing_status(job: JSON, now: str, reason: str, message: str) -> JSON:
 
 
 def end_status(job: JSON, now: str, kind: str, reason: str = "", message: str = "") -> JSON:
-    """Return the final status: Complete with all completions (of a work queue: all pods), or Failed with one pod."""
+    """Return the final status. `kind` is Complete, with all completions, or Failed, with one failed pod.
+
+    In a work queue, which has no completions, all pods have succeeded.
+    """
     parallelism, completions = sizes(job["spec"])
     succeeded = parallelism if completions is None else completions
     counts = {"succeeded": succeeded} if kind == "Complete" else {"failed": 1, "succeeded": 0}

@@ -1,4 +1,7 @@
-"""Apply merge patches and strategic merge patches, as far as clients here send them. Pure: change no argument."""
+"""Apply merge patches and strategic merge patches, as far as the clients in this repository send them.
+
+The functions change no argument.
+"""
 
 from typing import Any
 

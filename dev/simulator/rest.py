@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
+from controllers.resources import JOBSETS
 from dev.simulator.api_server import ApiServer, RefusedError, status
 from dev.simulator.patches import merge, merge_strategically
-from dev.simulator.resources import ALL
 from dev.simulator.selectors import SelectorError, parse
 from dev.simulator.storage import Collection, Event, Item, Key, Scope
+from kube import resources
 from kube.model.meta import JSON
 from kube.resources import Resource
 
@@ -20,13 +21,19 @@ PATH = re.compile(
     r"^/(?:api|apis/(?P<group>[^/]+))/(?P<version>v[0-9a-z]+)"
     r"(?:/namespaces/(?P<ns>[^/]+)(?=/))?/(?P<plural>[^/]+)(?:/(?P<name>[^/]+)(?:/(?P<sub>[^/]+))?)?$"
 )
+_EXTRA = (JOBSETS, Resource("", "v1", "Event", "events"))
+RESOURCES = {(r.api_version, r.plural): r for r in (*vars(resources).values(), *_EXTRA) if isinstance(r, Resource)}
+"""The resources that a simulated cluster may serve, by apiVersion and plural name."""
+
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
+"""Annotations of the bookmark after the existing objects of a watch."""
+
 PATCH_FUNCTIONS: dict[str | None, Callable[[Any, Any], Any]] = {
     "application/merge-patch+json": merge,
     "application/strategic-merge-patch+json": merge_strategically,
 }
 MAX_LISTS = 16
-"""At most this many paged lists are remembered. The `continue` tokens of older lists have expired."""
+"""Largest number of paged lists that are remembered. The `continue` tokens of older lists have expired."""
 
 encode = msgspec.json.Encoder().encode
 
@@ -86,7 +93,7 @@ class Target:
 
 @dataclass(slots=True)
 class Watch:
-    """The watch of a client: makes the lines to send."""
+    """Makes the lines that the watch of a client sends."""
 
     collection: Collection
     kind: Resource
@@ -98,7 +105,7 @@ class Watch:
         return b'{"type":"%b","object":%b}\n' % (event.kind.encode(), body)
 
     def bookmark(self, version: int, annotations: JSON | None = None) -> bytes:
-        """Return the line of a bookmark: all events up to this version have been sent."""
+        """Return the line of a bookmark, which says that all events up to this version have been sent."""
         meta = {"resourceVersion": str(version), "annotations": annotations or {}}
         type_meta = {"kind": self.kind.kind, "apiVersion": self.kind.api_version}
         return encode({"type": "BOOKMARK", "object": {**type_meta, "metadata": meta}}) + b"\n"
@@ -128,7 +135,7 @@ def refusal_answer(error: RefusedError) -> Answer:
 
 def find_resource(api_version: str, plural: str) -> Resource | None:
     """Return the resource of that name, if a simulated cluster may serve it."""
-    return ALL.get((api_version, plural))
+    return RESOURCES.get((api_version, plural))
 
 
 class Rest:
@@ -220,11 +227,12 @@ class Rest:
             version, items = self._lists.get(number, (-1, []))
             if version < storage.compacted_version:
                 raise RefusedError(410, "Expired", "the provided continue parameter is too old")
-        first, limit = int(start or 0), int(request.query.get("limit", 0)) or len(items)
+        begin = int(start or 0)
+        end = begin + (int(request.query.get("limit", 0)) or len(items))
         meta = {"resourceVersion": str(version)}
-        if len(items) > first + limit:
-            meta["continue"] = f"{number or self._remember_list(version, items)}:{first + limit}"
-        return self._list_answer(request, target, items[first : first + limit], meta)
+        if len(items) > end:
+            meta["continue"] = f"{number or self._remember_list(version, items)}:{end}"
+        return self._list_answer(request, target, items[begin:end], meta)
 
     def _remember_list(self, version: int, items: list[Item]) -> str:
         """Remember a list for its next pages. Returns its number."""

@@ -17,10 +17,10 @@ class SelectorError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What a selector demands of one key.
+    """The part of a selector about one key.
 
-    Its value has to be one of `values`, or none of them if `is_negated`. If `values` is None, the key has to exist, or
-    to be absent.
+    The value of the key has to be one of `values`. If `values` is None, the key has to exist. `is_negated` turns both
+    around.
     """
 
     key: str
@@ -28,7 +28,7 @@ class Requirement:
     is_negated: bool
 
     def is_met(self, value: str | None) -> bool:
-        """Whether an object whose key has this value is selected; None: without the key, which is in no set."""
+        """Whether an object is selected in which the key has this value. The value is None if the key is absent."""
         is_in_values = value is not None and (self.values is None or value in self.values)
         return is_in_values != self.is_negated
 

@@ -16,11 +16,11 @@ Key = tuple[str, str]
 """(namespace, name); namespace is "" for cluster-scoped objects."""
 
 HISTORY_LENGTH = 50_000
-"""How many changes of one resource are kept; a watch from an earlier version has to list again."""
+"""Largest number of changes of one resource that are kept. The client of a watch from before them has to list again."""
 
 
 class Item(Hashable, Protocol):
-    """One version of an object; equal to itself only."""
+    """One version of an object. It is equal only to itself."""
 
     @property
     def key(self) -> Key: ...
@@ -245,7 +245,7 @@ class Storage:
             self._owned.setdefault(owner, {})[plural, item.key] = None
 
     def compact(self) -> None:
-        """Drop the history: a watch from an earlier version gets 410 Expired and has to list again."""
+        """Drop the history. A watch from an earlier version then gets 410 Expired, and its client has to list again."""
         self.compacted_version = self.version
         for collection in self._collections.values():
             collection.history.clear()

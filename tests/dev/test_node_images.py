@@ -45,5 +45,5 @@ def test_old_versions_leave_the_cache(made, tmp_path):
         (tmp_path / "api/api.py").write_text(str(number))
         last = node_images.locate_images(tmp_path)
     versions = set((tmp_path / "images").glob("manager-*"))
-    assert len(versions) == node_images.NEWEST
+    assert len(versions) == node_images.KEPT_VERSIONS
     assert last[node_images.IMAGE].parent in versions

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from dev.simulator import resources, rest
+from dev.simulator import rest
 from dev.simulator.api_server import ApiServer
 from dev.simulator.storage import Item, JsonItem, Key, Scope, TooOldError, Watcher
 from kube.errors import TransportError, from_response
@@ -38,7 +38,7 @@ class ImmediateDeletion(ApiServer):
 def anything(api_version: str, plural: str) -> Resource:
     """Any resource is served."""
     group, _, version = api_version.rpartition("/")
-    return resources.ALL.get((api_version, plural)) or Resource(group, version, plural.title(), plural)
+    return rest.RESOURCES.get((api_version, plural)) or Resource(group, version, plural.title(), plural)
 
 
 def serve(_: Request) -> None:

@@ -39,5 +39,5 @@ fi
 
 export VIRTUAL_ENV=$PWD/$venv
 echo "installing the locked dependencies"
-"$uv" pip sync --quiet --require-hashes --compile-bytecode requirements.lock
+"$uv" pip sync --quiet --require-hashes requirements.lock
 "$uv" pip install --quiet --no-deps --no-build-isolation --editable . --editable clients/python

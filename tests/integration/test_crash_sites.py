@@ -30,7 +30,7 @@ from tests.support.played.crash_paths import PATHS
 from tests.support.played.kills import Kill, Path, Pattern, Record, Site, When
 from tests.support.played.namespace import differences, summary
 
-AT_ONCE = 8
+AT_ONCE = 16
 """Runs side by side: most of a run is waiting, for watches and until counts are written."""
 
 TRIES = 4

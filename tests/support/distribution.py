@@ -28,11 +28,12 @@ ORDER = (
     "tests/e2e/gangs",
     *APART,
     "tests/dev/chaos",
+    "tests/dev/cluster",
+    "tests/agent",
     "tests/e2e",
     "tests/integration",
     "tests/dev/bench",
-    "tests/agent",
-    "tests/dev/cluster",
+    "tests/app",
 )
 """Files and folders in the order in which they begin; all others, which need no cluster, fill the gaps at the end."""
 

@@ -24,6 +24,7 @@ import yaml
 from app.settings import API_VERSION, KIND
 from controllers.resources import JOBSETS
 from dev.cluster.cluster import Cluster
+from dev.cluster.errors import DevclusterError
 from dev.cluster.rest import reason_of
 from dev.cluster.supervisor import tail
 from kube.resources import CRDS
@@ -43,7 +44,7 @@ SERVED_PATHS = (f"/apis/{JOBSETS.api_version}", f"{JOBSETS.path(None)}?limit=1")
 """Paths that answer once the API server serves JobSets."""
 
 
-class LocalError(Exception):
+class LocalError(DevclusterError):
     """A step on this machine has failed. The text names the step, and has the last lines of its log, if it has one."""
 
 

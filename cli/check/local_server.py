@@ -17,7 +17,7 @@ from dev.cluster.cluster import Cluster, running
 from dev.cluster.errors import DevclusterError
 from dev.cluster.progress import step
 from dev.cluster.spec import ClusterSpec
-from dev.local import LocalError, install
+from dev.local import install
 
 SPEC = ClusterSpec(name="validate", profile="api", audit=False)
 
@@ -40,7 +40,7 @@ def local_cluster(
                 cluster = stack.enter_context(running(spec, state_root=folder))
                 prepare(cluster, folder, stack)
             yield cluster
-    except (DevclusterError, LocalError) as error:
+    except DevclusterError as error:
         raise CheckError(f"the local API server: {error}") from error
 
 

@@ -10,7 +10,6 @@ import sys
 import time
 from pathlib import Path
 
-from dev import local
 from dev.bench import managers, once, report, run, runs, show
 from dev.bench.ending import unwound_by_sigterm
 from dev.bench.output import command_line, machine, positive, print_result, revision
@@ -33,7 +32,7 @@ def main() -> int:
     options = _options()
     try:
         results = _read_results(options.stored_results) if options.stored_results else _measure(options)
-    except (DevclusterError, local.LocalError) as error:
+    except DevclusterError as error:
         print(error, file=sys.stderr)
         return 1
     from dev.bench import plots  # noqa: PLC0415 (matplotlib, which no measurement needs)

@@ -22,9 +22,11 @@ from dev.bench.sets import end_pod, statuses
 from dev.cluster import audit
 from dev.cluster.audit import Call
 from kube.model.meta import JSON
-from manifests import NAMESPACE
+from manifests import NAMESPACE, SERVICE_ACCOUNT
 
 SETS, JOBS, FAILURES = 1000, 5, 100
+"""Numbers of JobSets, of Jobs of each JobSet, and of JobSets of which a Job fails."""
+
 REST_SECONDS = 30
 FAILURES_PER_SECOND = 1
 IDLE_SHARE, IDLE_SECONDS = 0.05, 3
@@ -50,12 +52,12 @@ def fail_jobs(play: Play) -> JSON:
     """The phase in which the first Job of some JobSets fails, one JobSet after the other at a fixed rate."""
     scene = play.scene
     pods = {pod["metadata"]["labels"]["job-name"]: pod for pod in scene.items(scene.path("pods"))}
-    names = [_name(number) for number in range(play.scale_count(FAILURES))]
+    names = [_set_name(number) for number in range(play.scale_count(FAILURES))]
     with count_requests(scene) as phase:
         offset, start = audit.log_size(scene.cluster.audit_log), time.monotonic()
         for number, name in enumerate(names):
             time.sleep(max(0.0, start + number / FAILURES_PER_SECOND - time.monotonic()))
-            end_pod(scene, pods[_first_job(name)]["metadata"]["name"], code=1)
+            end_pod(scene, pods[_first_job_name(name)]["metadata"]["name"], code=1)
         wait(lambda: _all_restarted(scene, len(pods), len(names)), WAIT_SECONDS, "all that have failed to run again")
         phase["seconds"] = time.monotonic() - start
     return _with_delays(phase, delays_ms(_calls(scene, offset), names))
@@ -72,7 +74,7 @@ def start_another(play: Play) -> JSON:
     local.stop(play.managers[-1])
     offset, start = audit.log_size(play.scene.cluster.audit_log), time.monotonic()
     scene = _start_manager(play)
-    phase = {"seconds": _wait_until_idle(scene) - start, **counts(_calls(scene, offset), scene.user)}
+    phase = {"seconds": _wait_until_idle(scene) - start, **counts(_calls(scene, offset), SERVICE_ACCOUNT)}
     return phase | {"manager_cpu_seconds": cpu_seconds(scene.pid), "pss_mib": shared_once_mib(scene.pid)}
 
 
@@ -101,8 +103,8 @@ def take_over(play: Play) -> JSON:
     leader = play.managers[-1]
     play.scene = standby = _start_manager(play)
     _wait_until_idle(standby)
-    name = _name(0)
-    [pod] = standby.items(f"{standby.path('pods')}?labelSelector=job-name%3D{_first_job(name)}")
+    name = _set_name(0)
+    [pod] = standby.items(f"{standby.path('pods')}?labelSelector=job-name%3D{_first_job_name(name)}")
     with count_requests(standby) as phase:
         offset, start = audit.log_size(standby.cluster.audit_log), datetime.now(UTC)
         local.stop(leader)
@@ -143,7 +145,7 @@ def delays_ms(calls: Sequence[Call], names: Sequence[str]) -> list[float]:
             creations[call.name].append(call.started)
     delays = []
     for name in names:
-        job = _first_job(name)
+        job = _first_job_name(name)
         failed_at = max((at for at in job_failures[job] if creations[job] and at < min(creations[job])), default=0.0)
         if failed_at and (later_writes := [at for at in status_writes[name] if at > failed_at]):
             delays.append((min(later_writes) - failed_at) * 1000)
@@ -160,9 +162,9 @@ def _calls(scene: Scene, offset: int) -> list[Call]:
     return list(audit.calls(scene.cluster.audit_log, offset))
 
 
-def _name(number: int) -> str:
+def _set_name(number: int) -> str:
     return f"set-{number}"
 
 
-def _first_job(name: str) -> str:
+def _first_job_name(name: str) -> str:
     return f"{name}-workers-0"

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from http.client import HTTPException
 
-from dev import local
 from dev.bench import plan, saturation
 from dev.bench.managers import Entry, running_manager, scratch_cluster
 from dev.bench.run import Bench
@@ -27,7 +26,7 @@ def measure(bench: Bench) -> JSON:
             try:
                 for row in _measure_admission(workers, entry):
                     results["admission"].setdefault(entry.name, []).append(row)
-            except (DevclusterError, local.LocalError, OSError, HTTPException) as error:
+            except (DevclusterError, OSError, HTTPException) as error:
                 results["errors"].append(f"{title}: {str(error) or type(error).__name__}")
     if "P11" in bench.wanted:
         bench.say("P11, plan() of this tree")

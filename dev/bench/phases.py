@@ -1,4 +1,4 @@
-"""Measures one phase: when pods run, the manager's processor time and memory, and its requests to the API server.
+"""Measures one phase: the times of its pods, and the processor time, memory and requests of the manager.
 
 The times of pods come from a watch, requests from the audit log, processor time and memory from /proc.
 """
@@ -12,6 +12,7 @@ from dev.bench.proc import cpu_seconds, memory_mib, reset_peak, shared_once_mib
 from dev.bench.scene import BenchmarkError, Event, Scene
 from dev.cluster import audit
 from kube.model.meta import JSON
+from manifests import SERVICE_ACCOUNT
 
 SETTLE_SECONDS = 1.5
 """Time after a phase until its last requests are in the audit log."""
@@ -30,7 +31,7 @@ def count_requests(scene: Scene) -> Iterator[JSON]:
     phase["manager_cpu_seconds"] = cpu_seconds(scene.pid) - cpu_before
     phase["rss_mib"], phase["pss_mib"] = memory_mib(scene.pid), shared_once_mib(scene.pid)
     phase["peak_rss_mib"] = memory_mib(scene.pid, "VmHWM")
-    phase |= counts(audit.calls(scene.cluster.audit_log, offset), scene.user)
+    phase |= counts(audit.calls(scene.cluster.audit_log, offset), SERVICE_ACCOUNT)
 
 
 @contextlib.contextmanager

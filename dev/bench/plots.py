@@ -70,8 +70,9 @@ def _draw_groups(
 ) -> Figure | None:
     """A figure with a group of bars for each phase, and in the group a bar for each manager; None without phases.
 
-    `bar` draws a bar. Its arguments are the axes, the rounds of the phase, the number of the manager, and the position
-    of the bar. `texts` are the texts of the legend.
+    `bar` draws a bar. Its arguments are the axes, the figures of the phase in each round, the number of the manager,
+    and the position of the bar. `texts` are the texts of the legend. `left_out` is the beginning of the names of phases
+    that are left out.
     """
     phases = [name for name in phase_names(results) if not name.startswith(left_out)]
     if not phases:

@@ -8,7 +8,7 @@ from pathlib import Path
 TICKS = os.sysconf("SC_CLK_TCK")
 PROC = Path("/proc")
 PARENT, CPU = 1, slice(11, 15)
-"""Fields of stat after the second: the parent, and the times of the process and of its reaped children."""
+"""Positions in `_stat` of the parent's id, and of the times of the process and of its reaped children."""
 
 RESET_PEAK = "5"
 """The value of clear_refs that resets the peak of resident memory."""

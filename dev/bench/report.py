@@ -1,4 +1,4 @@
-"""Makes the tables of a run: figures by phase and manager, and ratios between managers. Pure.
+"""Makes the tables of a run, with figures by phase and manager, and ratios between managers. Pure.
 
 A ratio is taken within a round, since rounds differ in the other load of the machine.
 """

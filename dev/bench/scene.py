@@ -15,7 +15,6 @@ from dev.cluster import rest
 from dev.cluster.cluster import Cluster
 from dev.cluster.components import ADMIN
 from kube.model.meta import JSON
-from manifests import SERVICE_ACCOUNT
 
 STALL_SECONDS = 90
 """Time without events after which a watch has failed."""
@@ -44,12 +43,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The place of a run. `user` is the last part of the measured process's user name in the audit log."""
+    """The place of a run. `pid`: the id of the measured manager's process."""
 
     cluster: Cluster
     pid: int
     namespace: str
-    user: str = SERVICE_ACCOUNT
 
     def path(self, plural: str, group: str = "/api/v1") -> str:
         """Path of a collection in the namespace."""
@@ -105,7 +103,7 @@ class Scene:
 
         Reading raises `BenchmarkError` if no event comes for `STALL_SECONDS`.
         """
-        tls = rest.client_tls(self.cluster.plan.layout.pki, "ca", ADMIN)
+        tls = rest.client_tls(self.cluster.plan.layout.pki, ADMIN)
         port = self.cluster.plan.ports["kube-apiserver"]
         connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=STALL_SECONDS, context=tls)
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from dev.chaos.faults import GENTLE_KINDS, TRAITS, Kind
 from dev.chaos.run import JOBSETS_AT_ONCE, RESULTS_FILE, Options, report, run
 from dev.cluster.errors import DevclusterError
-from dev.local import LocalError
 
 EXAMPLES = """faults:
 {faults}
@@ -31,7 +30,7 @@ def main() -> int:
     seconds = options.minutes * 60
     try:
         results = run(Options(options.seed, seconds, options.faults, options.out, options.sets))
-    except (DevclusterError, LocalError) as error:
+    except DevclusterError as error:
         print(error, file=sys.stderr)
         return 2
     text = json.dumps(results, indent=1)

@@ -138,7 +138,7 @@ STRANGERS = (Kind.HOSTILE, Kind.NEIGHBOUR)
 
 AT_API_SERVER = tuple(kind for kind in Kind if TRAITS[kind].is_at_api_server)
 GENTLE_KINDS = tuple(kind for kind in Kind if TRAITS[kind].is_gentle)
-_LONG = {Kind.ALL_DOWN}
+_LONG_KINDS = {Kind.ALL_DOWN}
 
 
 def schedule(seed: int, seconds: float, kinds: Sequence[Kind] = tuple(Kind)) -> list[Fault]:
@@ -155,7 +155,7 @@ def schedule(seed: int, seconds: float, kinds: Sequence[Kind] = tuple(Kind)) -> 
         Fault(begin_by_stranger[kind], kind, "", round(seconds - begin_by_stranger[kind], 1)) for kind in strangers
     ]
     faults = [fault for fault in faults if fault.seconds > 0]
-    excluded_kinds = {*STRANGERS} if seconds >= LONG_RUN else {*STRANGERS, *_LONG}
+    excluded_kinds = {*STRANGERS} if seconds >= LONG_RUN else {*STRANGERS, *_LONG_KINDS}
     kinds_in_turn = [kind for kind in kinds if kind not in excluded_kinds]
     at = first_begin
     for number, kind in enumerate(_random_kinds(chance, kinds_in_turn)):

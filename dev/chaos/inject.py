@@ -66,14 +66,14 @@ def _partition(stage: Stage, fault: Fault) -> None:
         time.sleep(fault.seconds)
 
 
-def _slow(stage: Stage, fault: Fault) -> None:
-    with _worse_conditions(stage.replicas, request_delay=fault.strength):
-        time.sleep(fault.seconds)
+def _worsen_all(condition: str) -> Callable[[Stage, Fault], None]:
+    """A function that sets a condition of all connections to the strength of the fault while the fault lasts."""
 
+    def worsen(stage: Stage, fault: Fault) -> None:
+        with _worse_conditions(stage.replicas, **{condition: fault.strength}):
+            time.sleep(fault.seconds)
 
-def _errors(stage: Stage, fault: Fault) -> None:
-    with _worse_conditions(stage.replicas, refused_share=fault.strength):
-        time.sleep(fault.seconds)
+    return worsen
 
 
 def _cut(stage: Stage, _fault: Fault) -> None:
@@ -113,7 +113,7 @@ def _end_component(stage: Stage, component: str, number: signal.Signals) -> None
 
 def _await_api_server(stage: Stage) -> None:
     plan = stage.cluster.plan
-    tls = rest.client_tls(plan.layout.pki, "ca", ADMIN)
+    tls = rest.client_tls(plan.layout.pki, ADMIN)
     _wait_until(lambda: rest.answers(plan.ports["kube-apiserver"], "/readyz", tls))
 
 
@@ -200,8 +200,8 @@ _FUNCTIONS: dict[Kind, Callable[[Stage, Fault], None]] = {
     Kind.KILL: _kill,
     Kind.PAUSE: _pause,
     Kind.PARTITION: _partition,
-    Kind.SLOW: _slow,
-    Kind.ERRORS: _errors,
+    Kind.SLOW: _worsen_all("request_delay"),
+    Kind.ERRORS: _worsen_all("refused_share"),
     Kind.CUT: _cut,
     Kind.EXPIRE: _expire,
     Kind.API_SERVER: _api_server,

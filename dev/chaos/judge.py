@@ -19,7 +19,7 @@ class Record:
     - `stuck_namespace`: namespace of the JobSet that cannot continue; `domains`: exclusive domain of each node
     - `remaining_uids`: UIDs of the JobSets at the end
     - `not_ready`: replicas that are not ready a minute after the last fault
-    - `pod_lists`: the lists of pods, read once a second
+    - `snapshots`: the placed pods of exclusive Jobs, once a second
     - `memory`, `logs`: samples and log lines of each life of a replica; `stops`: ends of replicas
     - `replica_names`: names of replicas by credential
     - `answers`: answers to an independent prober; `answer_windows`: times in which each replica has to answer
@@ -34,7 +34,7 @@ class Record:
     domains: Mapping[str, str]
     remaining_uids: set[str] = field(default_factory=set)
     not_ready: list[str] = field(default_factory=list)
-    pod_lists: list[placement.Look] = field(default_factory=list)
+    snapshots: list[placement.Snapshot] = field(default_factory=list)
     memory: dict[str, list[costs.Sample]] = field(default_factory=dict)
     excused_windows: list[admission.Window] = field(default_factory=list)
     calm_windows: list[admission.Window] = field(default_factory=list)
@@ -65,7 +65,7 @@ def judge(record: Record) -> JSON:
         *lease_result.violations,
         *outcomes.check(events, record.remaining_uids),
         *admission.check(events, record.excused_windows),
-        *placement.check(record.pod_lists, record.domains),
+        *placement.check(record.snapshots, record.domains),
         *calm.check_stops(record.stops, record.calm_windows),
         *calm.check_lease(events, record.calm_windows),
         *admission_violations,
@@ -100,7 +100,7 @@ def judge(record: Record) -> JSON:
         "allowed_p99_seconds": round(allowed, 3),
         "small_reviews": small_reviews,
         "log_lines_per_second": {name: max_rate for name, (max_rate, _) in logs.items()},
-        "looks_at_pods": len(record.pod_lists),
+        "looks_at_pods": len(record.snapshots),
         "violations": [_name_replicas(asdict(violation), record.replica_names) for violation in violations],
     }
 

@@ -1,7 +1,7 @@
 """`python -m dev.chaos.prober`: probes all replicas as a kubelet does, and sends reviews as an API server does.
 
-Each request has a new connection. For each request, an `Answer` of `dev.chaos.checks.strangers` is printed as a line of
-JSON.
+Each request has a new connection. The prober prints an `Answer` of `dev.chaos.checks.strangers` for each request, as a
+line of JSON.
 """
 
 import asyncio
@@ -36,14 +36,14 @@ async def play(ports_by_replica: Mapping[str, Sequence[Mapping[str, Any]]]) -> N
         for replica, ports in ports_by_replica.items():
             serving = {port["serves"]: Port(**port) for port in ports}
             tasks.create_task(
-                _regularly(SECONDS_BETWEEN_REQUESTS[LIVENESS], partial(_probe_liveness, replica, serving["probes"]))
+                _repeat(SECONDS_BETWEEN_REQUESTS[LIVENESS], partial(_probe_liveness, replica, serving["probes"]))
             )
             tasks.create_task(
-                _regularly(SECONDS_BETWEEN_REQUESTS[REVIEW], partial(_send_review, replica, serving["webhooks"]))
+                _repeat(SECONDS_BETWEEN_REQUESTS[REVIEW], partial(_send_review, replica, serving["webhooks"]))
             )
 
 
-async def _regularly(seconds: float, ask: Callable[[int], Coroutine[Any, Any, None]]) -> None:
+async def _repeat(seconds: float, ask: Callable[[int], Coroutine[Any, Any, None]]) -> None:
     """Call `ask` every `seconds`, even if earlier calls have not ended."""
     async with asyncio.TaskGroup() as tasks:
         for number in count():

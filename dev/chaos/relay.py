@@ -73,7 +73,7 @@ class Relay:
 
     async def use_certificate(self, certificate_name: str) -> None:
         """Use another client certificate for new requests. Requests that are held keep their certificate."""
-        connector = TCPConnector(ssl=rest.client_tls(self._pki, "ca", certificate_name), limit=0)
+        connector = TCPConnector(ssl=rest.client_tls(self._pki, certificate_name), limit=0)
         session = ClientSession(connector=connector, timeout=ClientTimeout(total=None), auto_decompress=False)
         self._sessions.append(session)
 

@@ -11,7 +11,7 @@ from dev.bench import proc
 from dev.chaos import beside, load
 from dev.chaos.checks import calm
 from dev.chaos.checks.admission import Window
-from dev.chaos.checks.placement import pods_look
+from dev.chaos.checks.placement import snapshot_of
 from dev.chaos.checks.strangers import Answer
 from dev.chaos.client import JOBSETS, Admin
 from dev.chaos.driver import Driver
@@ -172,7 +172,7 @@ class Run:
     def _sample(self) -> None:
         pods = self._admin.list_objects("/api/v1/pods")
         if pods is not None:
-            self._record.pod_lists.append(pods_look(time.time(), pods))
+            self._record.snapshots.append(snapshot_of(time.time(), pods))
         for replica in self._stage.replicas:
             if replica.pid is not None:
                 sample = (time.monotonic() - replica.life_start, proc.memory_mib(replica.pid))
@@ -212,7 +212,7 @@ def _lines(file: Path) -> Iterator[bytes]:
 
 
 def run(options: Options) -> JSON:
-    """Start a stage, carry out a run, and return its results. Raises `LocalError` or `DevclusterError`."""
+    """Start a stage, carry out a run, and return its results. Raises `DevclusterError`."""
     lease = {} if set(options.kinds) <= set(GENTLE_KINDS) else SHORT_LEASE
     with stage(options.folder, options.seed, lease) as new_stage:
         say(f"the stage is ready: 3 replicas, seed {options.seed}, {options.seconds:g} s, state in {options.folder}")

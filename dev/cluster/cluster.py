@@ -75,7 +75,7 @@ class Cluster:
 
     def connect(self) -> rest.Connection:
         """A connection as administrator. Close it, or use it in a `with` block."""
-        return rest.Connection(self.plan.ports["kube-apiserver"], rest.client_tls(self.plan.layout.pki, "ca", ADMIN))
+        return rest.Connection(self.plan.ports["kube-apiserver"], rest.client_tls(self.plan.layout.pki, ADMIN))
 
     def keep(self, name: str, argv: Sequence[str]) -> None:
         """Run a process beside the control plane while it is up, and start it again whenever it ends.
@@ -135,7 +135,7 @@ def up(
             try:
                 _start_supervisor(layout, owned=owned)
                 _wait_until_ready(layout)
-                create_contents(spec, plan.ports["kube-apiserver"], rest.client_tls(layout.pki, "ca", ADMIN))
+                create_contents(spec, plan.ports["kube-apiserver"], rest.client_tls(layout.pki, ADMIN))
                 if spec.real_nodes:
                     prepare_nodes(plan)
             except BaseException:

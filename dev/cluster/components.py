@@ -109,7 +109,7 @@ def port_names(spec: ClusterSpec) -> list[str]:
 
 def components(plan: Plan) -> list[Component]:
     """The processes of the cluster's profile in start order."""
-    admin = rest.client_tls(plan.layout.pki, "ca", ADMIN)
+    admin = rest.client_tls(plan.layout.pki, ADMIN)
     api_port = plan.ports["kube-apiserver"]
 
     def is_api_server_ready() -> bool:

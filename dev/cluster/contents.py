@@ -8,7 +8,13 @@ from dev.cluster.nodes import create_nodes
 from dev.cluster.rest import Connection, reason_of
 from dev.cluster.spec import ClusterSpec
 
-STORAGE_CLASS = "fake"
+CLASS_NAME = "fake"
+STORAGE_CLASS = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": CLASS_NAME, "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    "provisioner": "kubernetes.io/no-provisioner",
+}
 CLASSES_PATH = "/apis/storage.k8s.io/v1/storageclasses"
 VOLUMES_PATH = "/api/v1/persistentvolumes"
 
@@ -27,7 +33,7 @@ def create_volumes(connection: Connection, count: int) -> None:
 
     kube-controller-manager binds claims to the volumes. kwok releases a volume when its claim is gone.
     """
-    _create(connection, CLASSES_PATH, _storage_class())
+    _create(connection, CLASSES_PATH, STORAGE_CLASS)
     for index in range(count):
         _create(connection, VOLUMES_PATH, _volume(index))
 
@@ -40,27 +46,15 @@ def _create(connection: Connection, path: str, body: dict[str, Any]) -> None:
         )
 
 
-def _storage_class() -> dict[str, Any]:
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {
-            "name": STORAGE_CLASS,
-            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
-        },
-        "provisioner": "kubernetes.io/no-provisioner",
-    }
-
-
 def _volume(index: int) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": f"{STORAGE_CLASS}-{index:02d}"},
+        "metadata": {"name": f"{CLASS_NAME}-{index:02d}"},
         "spec": {
             "capacity": {"storage": "1Pi"},
             "accessModes": ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"],
-            "storageClassName": STORAGE_CLASS,
+            "storageClassName": CLASS_NAME,
             "hostPath": {"path": "/fake"},
         },
     }

@@ -1,7 +1,7 @@
 """Fetches official release binaries, and checks them against their published checksums.
 
-If a file is missing (404) or its server is unreachable, the caller tries its next source. A file that is cut short is
-fetched once more before that. A wrong checksum is an error.
+If a file is missing (404) or its server is unreachable, the caller tries its next source. If a file is cut short, it is
+first fetched once more. A wrong checksum is an error.
 """
 
 import hashlib

@@ -50,7 +50,7 @@ class KeptProcesses:
         self._clock = clock
         self._states: dict[str, _KeptProcess] = {}
 
-    def start_due(self) -> bool:
+    def start_due_processes(self) -> bool:
         """Start new processes, and ended processes whose pause is over. Returns whether anything has changed."""
         has_changed = False
         for path in sorted(self._layout.kept_folder.glob("*.json")):

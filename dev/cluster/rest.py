@@ -15,11 +15,11 @@ MERGE = "application/merge-patch+json"
 class Connection:
     """One keep-alive connection to 127.0.0.1:`port`. It is not safe to share between threads."""
 
-    def __init__(self, port: int, tls: ssl.SSLContext | None, timeout: float = TIMEOUT_SECONDS) -> None:
+    def __init__(self, port: int, tls: ssl.SSLContext | None) -> None:
         if tls is None:
-            self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+            self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
         else:
-            self._http = http.client.HTTPSConnection("127.0.0.1", port, timeout=timeout, context=tls)
+            self._http = http.client.HTTPSConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS, context=tls)
 
     def __enter__(self) -> Self:
         return self
@@ -45,9 +45,9 @@ def reason_of(answer: Any) -> str:
     return str(answer.get("message", answer) if isinstance(answer, dict) else answer)
 
 
-def client_tls(pki: Path, authority: str, client: str) -> ssl.SSLContext:
-    """A TLS context that trusts the CA `pki/authority.crt` and has the client certificate `pki/client.{crt,key}`."""
-    context = ssl.create_default_context(cafile=pki / f"{authority}.crt")
+def client_tls(pki: Path, client: str) -> ssl.SSLContext:
+    """A TLS context that trusts the CA `pki/ca.crt` and has the client certificate `pki/CLIENT.{crt,key}`."""
+    context = ssl.create_default_context(cafile=pki / "ca.crt")
     context.load_cert_chain(pki / f"{client}.crt", pki / f"{client}.key")
     return context
 

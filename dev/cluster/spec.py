@@ -14,7 +14,7 @@ from dev.cluster.errors import UsageError
 Profile = Literal["api", "full"]
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
-# The gates for Workload, PodGroup and CompositePodGroup. API server, controller manager and scheduler need them all.
+# The feature gates of Workload, PodGroup and CompositePodGroup. API server, controller manager and scheduler need all.
 GANG_GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup")
 GANG_RUNTIME_CONFIG = ("scheduling.k8s.io/v1beta1=true", "scheduling.k8s.io/v1alpha3=true")
 MAX_REAL_NODES = 20

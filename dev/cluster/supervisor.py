@@ -66,7 +66,7 @@ class Supervisor:
                 if plan.spec.keep:
                     self._restart_ended()
                 self._raise_if_ended()
-                if self._kept_processes.start_due():
+                if self._kept_processes.start_due_processes():
                     self._report("ready")
                 time.sleep(POLL_SECONDS)
         except SupervisorStopped:

@@ -216,7 +216,7 @@ def run(story: Story, *, keep: bool) -> int:
             explain_how_to_go_on(console, cluster, log, has_fake_nodes=story.spec.nodes.count > 0)
         else:
             demo.say("everything is torn down. Next, keep it to run JobSets of your own: jobset demo --keep")
-    except (LocalError, DevclusterError) as error:
+    except DevclusterError as error:
         console.print(f"[red]the demo failed:[/] {error}", highlight=False)
         return 1
     return 0

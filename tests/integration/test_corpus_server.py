@@ -113,7 +113,7 @@ class Asker:
         accounts = f"/api/v1/namespaces/{self.namespace}/serviceaccounts"
         for name in ("cache-initializer", "in-place-restart"):
             assert request(cluster, "POST", accounts, {"metadata": {"name": name}})[0] == 201
-        self.tls = rest.client_tls(cluster.plan.layout.pki, "ca", ADMIN)
+        self.tls = rest.client_tls(cluster.plan.layout.pki, ADMIN)
         self.own = threading.local()
         self.connections: list[http.client.HTTPSConnection] = []
 

@@ -12,15 +12,15 @@ RULE = "domain shared"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """The pods of exclusive Jobs that held a node at one time, each as (Job, node)."""
+class Snapshot:
+    """The pods of exclusive Jobs that held a node at one time (seconds since 1970), each as (Job, node)."""
 
     at: float
     placed: Sequence[tuple[str, str]]
 
 
-def pods_look(at: float, pods: Iterable[JSON]) -> Look:
-    """The record of a list of pods. Pods that have ended hold no node."""
+def snapshot_of(at: float, pods: Iterable[JSON]) -> Snapshot:
+    """The snapshot for a list of pods. Pods that have ended hold no node."""
     placed = [
         (f"{pod['metadata']['namespace']}/{pod['metadata']['labels']['job-name']}", pod["spec"]["nodeName"])
         for pod in pods
@@ -28,22 +28,21 @@ def pods_look(at: float, pods: Iterable[JSON]) -> Look:
         and pod["spec"].get("nodeName")
         and (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}
     ]
-    return Look(at, placed)
+    return Snapshot(at, placed)
 
 
-def check(looks: Iterable[Look], domains: Mapping[str, str]) -> list[Violation]:
-    """A violation for each domain and set of Jobs that share it, at the first look that shows them.
+def check(snapshots: Iterable[Snapshot], domains: Mapping[str, str]) -> list[Violation]:
+    """A violation for each domain and set of Jobs that share it, at the first snapshot that shows them.
 
     `domains` has the domain of each node.
     """
     violations: dict[tuple[str, ...], Violation] = {}
-    for look in looks:
-        jobs = defaultdict(set)
-        for job, node in look.placed:
-            jobs[domains[node]].add(job)
-        for domain, domain_jobs in jobs.items():
-            if len(domain_jobs) > 1:
-                job_names = sorted(domain_jobs)
-                violation = Violation(RULE, domain, f"held by {', '.join(job_names)} at once", look.at)
-                violations.setdefault((domain, *job_names), violation)
+    for snapshot in snapshots:
+        jobs_by_domain = defaultdict(set)
+        for job, node in snapshot.placed:
+            jobs_by_domain[domains[node]].add(job)
+        for domain, jobs in jobs_by_domain.items():
+            if len(jobs) > 1:
+                violation = Violation(RULE, domain, f"held by {', '.join(sorted(jobs))} at once", snapshot.at)
+                violations.setdefault((domain, *sorted(jobs)), violation)
     return list(violations.values())

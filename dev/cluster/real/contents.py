@@ -19,7 +19,7 @@ def prepare_nodes(plan: Plan) -> None:
     """Wait until the real nodes can be used and the cluster has DNS."""
     run_kubectl(plan, "apply", "--filename", str(DNS))
     names = {node.name for node in real_nodes(plan.layout, plan.spec.real_nodes)}
-    tls = rest.client_tls(plan.layout.pki, "ca", ADMIN)
+    tls = rest.client_tls(plan.layout.pki, ADMIN)
     with rest.Connection(plan.ports["kube-apiserver"], tls) as connection:
         try:
             wait_usable(connection, names, "logs of the node, such as real-0 and real-0-kubelet,")

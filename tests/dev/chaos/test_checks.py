@@ -207,14 +207,14 @@ DOMAINS = {"n0": "rack-0", "n1": "rack-0", "n2": "rack-1"}
 
 
 def test_two_jobs_in_one_domain_are_found_once():
-    looks = [placement.pods_look(at, [exclusive("a", "n0"), exclusive("b", "n1")]) for at in (1.0, 2.0)]
-    [violation] = placement.check(looks, DOMAINS)
+    snapshots = [placement.snapshot_of(at, [exclusive("a", "n0"), exclusive("b", "n1")]) for at in (1.0, 2.0)]
+    [violation] = placement.check(snapshots, DOMAINS)
     assert (violation.rule, violation.subject, violation.at) == (placement.RULE, "rack-0", 1.0)
 
 
 def test_pods_of_one_job_ended_pods_and_pods_without_a_node_share_with_nobody():
     pods = [exclusive("a", "n0"), exclusive("a", "n1"), exclusive("b", "n1", "Failed"), exclusive("c", None)]
-    assert placement.check([placement.pods_look(1.0, [*pods, exclusive("d", "n2")])], DOMAINS) == []
+    assert placement.check([placement.snapshot_of(1.0, [*pods, exclusive("d", "n2")])], DOMAINS) == []
 
 
 def asked(number: int, every: float) -> list[Call]:

@@ -57,14 +57,14 @@ class Kept:
     def end(self, code: int, *, after: float = 1.0) -> None:
         self.now += after
         self.started[-1].code = code
-        assert self.processes.start_due()
+        assert self.processes.start_due_processes()
 
     def pause(self) -> float:
         """Seconds until it is started again."""
         begin, count = self.now, len(self.started)
         while len(self.started) == count:
             self.now += 0.5
-            self.processes.start_due()
+            self.processes.start_due_processes()
         return self.now - begin
 
     def last_end(self) -> object:
@@ -88,13 +88,13 @@ def cluster(layout: Layout) -> Cluster:
 def kept_manager(cluster: Cluster, layout: Layout) -> Kept:
     cluster.keep("manager", ["manager", f"--config={layout.root}/config.yaml"])
     found = Kept(layout)
-    assert found.processes.start_due()
+    assert found.processes.start_due_processes()
     return found
 
 
 def test_a_process_that_ends_is_started_again_and_its_log_says_so(kept_manager: Kept):
     assert len(kept_manager.started) == 1
-    assert not kept_manager.processes.start_due()
+    assert not kept_manager.processes.start_due_processes()
     kept_manager.end(1)
     assert kept_manager.last_end() == "ended with exit code 1"
     assert (
@@ -119,7 +119,7 @@ def test_a_program_that_is_not_there_is_tried_again_and_named(kept_manager: Kept
     kept_manager.broken = True
     kept_manager.end(1)
     kept_manager.now += FIRST_PAUSE
-    kept_manager.processes.start_due()
+    kept_manager.processes.start_due_processes()
     assert kept_manager.last_end() == "cannot be started: manager: No such file or directory"
 
 

@@ -111,9 +111,7 @@ def _send(
 @functools.cache
 def _connections(layout: Layout, port: int) -> urllib3.HTTPSConnectionPool:
     """Connections to an API server that stay open between requests, for any number of threads."""
-    return urllib3.HTTPSConnectionPool(
-        "127.0.0.1", port, maxsize=16, ssl_context=rest.client_tls(layout.pki, "ca", ADMIN)
-    )
+    return urllib3.HTTPSConnectionPool("127.0.0.1", port, maxsize=16, ssl_context=rest.client_tls(layout.pki, ADMIN))
 
 
 def replace_object(

@@ -59,16 +59,16 @@ def show(results: JSON, *, calls: bool) -> None:
 def _resource_rows(results: JSON) -> list[dict[str, str]]:
     rows = []
     for manager in report.manager_names(results):
-        after = report.figures_by_round(results, manager, "P4").values()
+        phases_after = report.figures_by_round(results, manager, "P4").values()
         turns = [turn for turn in results["turns"] if turn["manager"] == manager]
         spreads = {
             "idle RSS (MiB)": report.Spread.at(turns, "idle_rss_mib"),
-            "RSS after (MiB)": report.Spread.at(after, "rss_mib"),
+            "RSS after (MiB)": report.Spread.at(phases_after, "rss_mib"),
             "idle PSS (MiB)": report.Spread.at(turns, "idle_pss_mib"),
-            "PSS after (MiB)": report.Spread.at(after, "pss_mib"),
+            "PSS after (MiB)": report.Spread.at(phases_after, "pss_mib"),
             "CPU (s)": report.Spread.from_figures(cpu_seconds(results, manager)),
         }
-        if after:
+        if phases_after:
             texts = {title: spread.text() if spread else "-" for title, spread in spreads.items()}
             rows.append({"manager": manager, **texts})
     return rows

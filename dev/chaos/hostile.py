@@ -1,7 +1,7 @@
 """Clients that are slow, broken or hostile, at every port of every replica.
 
-Few clients act at a time, to test the manager's limits and not the speed of the machine: at each port one client a
-second, and from time to time more connections at once than the port may have.
+Few clients act at a time, to test the manager's limits and not the speed of the machine. Each port gets one client a
+second, and from time to time more connections at once than it may have.
 """
 
 import asyncio
@@ -36,6 +36,7 @@ ANNOUNCED_LENGTH = 100_000
 """Bytes of a body that a head announces."""
 
 ENDLESS_CHUNK = b"10000\r\n%s\r\n" % bytes(0x10000)
+"""A chunk of 64 KiB of a body with `Transfer-Encoding: chunked`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,13 @@ CLIENTS: dict[str, Parts] = {
     "half a handshake": lambda *_: [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"],
     "no handshake": lambda port, _: [request_head(port)],
 }
+"""The data of each kind of client."""
+
 WITHOUT_TLS = {"half a handshake", "no handshake"}
+"""Kinds of clients that connect without TLS, also to ports with TLS."""
+
 IN_CROWDS = {"nothing"}
+"""Kinds of clients of which `CROWD_CONNECTIONS` connect at once."""
 
 
 async def abuse(ports: Sequence[Port], seconds: float, seed: int, attempts: Counter[str]) -> None:

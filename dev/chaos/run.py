@@ -71,6 +71,7 @@ class Run:
         self._start_time = time.monotonic()
         self._faults = schedule(options.seed, options.seconds, list(options.kinds))
         self._journal: list[JSON] = []
+        """An entry for each fault that was begun, with its begin and end in seconds since the start."""
         self._threads: list[threading.Thread] = []
         self._admin = Admin(stage.cluster)
         self._drivers = [
@@ -107,6 +108,7 @@ class Run:
             self._turn(with_new_jobsets=False)
 
     def _judge_run(self, start: float) -> JSON:
+        """The results of the run, which began at `start` (seconds since 1970)."""
         require_fault_ends(self._journal)
         record = self._record
         for namespace in self._options.width:

@@ -58,7 +58,6 @@ class Stage:
     by their purpose.
     """
 
-    name: str
     seed: int
     folder: Path
     cluster: Cluster
@@ -74,7 +73,7 @@ class Stage:
         [status] = [
             cluster_status
             for cluster_status in statuses(state_root=self.folder / "cluster")
-            if cluster_status["name"] == self.name
+            if cluster_status["name"] == self.cluster.name
         ]
         pid: int = status["components"][component]
         return pid
@@ -124,7 +123,7 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
             for number, relay in enumerate(relays)
         ]
         replicas[-1].clock_shift = CLOCK_SHIFT
-        new_stage = Stage(spec.name, seed, folder, cluster, replicas, failover, portal)
+        new_stage = Stage(seed, folder, cluster, replicas, failover, portal)
         stop = threading.Event()
         router = threading.Thread(target=new_stage.route, args=(stop,), name="router", daemon=True)
         try:

@@ -108,15 +108,17 @@ def _install(releases: Releases, folder: Path) -> None:
         build(missing, BUILD_FLAGS, folder, folder.parent)
 
 
-def install_once(folder: Path, mib: int, is_complete: Callable[[], bool], install: Callable[[Path], None]) -> None:
-    """Call `install` to fill the folder unless it is complete, in one step, and for one process at a time."""
+def install_once(
+    folder: Path, needed_mib: int, is_complete: Callable[[], bool], install: Callable[[Path], None]
+) -> None:
+    """Unless the folder is complete, let `install` fill a new folder, and rename it. One process at a time does so."""
     root, scratch = folder.parent, folder.with_suffix(".tmp")
-    with disk_errors(root, f"{mib} MiB"):
+    with disk_errors(root, f"{needed_mib} MiB"):
         root.mkdir(parents=True, exist_ok=True)
         with exclusive_lock(root / f"{folder.name}.lock"):
             if is_complete():
                 return
-            require_space(folder, mib)
+            require_space(folder, needed_mib)
             # Remove leftovers of a killed run, or an incomplete set.
             shutil.rmtree(scratch, ignore_errors=True)
             shutil.rmtree(folder, ignore_errors=True)

@@ -123,8 +123,8 @@ def components(plan: Plan) -> list[Component]:
     ]
     if plan.spec.profile == "full":
         processes += [
-            Component(name, argv(plan), 2, _readiness_probe(plan.ports[name], "/healthz", tls))
-            for name, argv, tls in (
+            Component(name, command_line(plan), 2, _readiness_probe(plan.ports[name], "/healthz", tls))
+            for name, command_line, tls in (
                 ("kube-controller-manager", _controller_manager, admin),
                 ("kube-scheduler", _scheduler, admin),
                 ("kwok", _kwok, None),
@@ -208,7 +208,7 @@ def _api_server(plan: Plan) -> tuple[str, ...]:
         # Without kube-proxy, the API server reaches a webhook's Service only by its EndpointSlice.
         "enable-aggregator-routing": "true",
         "allow-privileged": "true",
-        **(_with_real_nodes(plan) if spec.real_nodes else _WITHOUT_REAL_NODES),
+        **(_real_node_flags(plan) if spec.real_nodes else _FAKE_NODE_FLAGS),
         **_feature_gate_flags(plan),
     }
     if plan.gang:
@@ -225,7 +225,7 @@ def _api_server(plan: Plan) -> tuple[str, ...]:
     return _flags(plan.binaries / "kube-apiserver", flags)
 
 
-_WITHOUT_REAL_NODES = {
+_FAKE_NODE_FLAGS = {
     # Pods are fake, so waiting for their token would only slow tests down.
     "disable-admission-plugins": "ServiceAccount",
     # A loopback address cannot be published as an endpoint.
@@ -233,7 +233,8 @@ _WITHOUT_REAL_NODES = {
 }
 
 
-def _with_real_nodes(plan: Plan) -> dict[str, object]:
+def _real_node_flags(plan: Plan) -> dict[str, object]:
+    """Flags of the API server in a cluster with real nodes."""
     pki = plan.layout.pki
     return {
         "enable-admission-plugins": "NodeRestriction",

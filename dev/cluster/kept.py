@@ -19,7 +19,7 @@ LONG_RUN_SECONDS = 60.0
 """Seconds of a run after which the next start waits only for the first pause again."""
 
 KEPT_RANK = 9
-"""The rank of kept processes. They are clients of all components, so they stop first."""
+"""The rank (`Component.rank`) of kept processes. They are clients of all components, so they stop first."""
 
 
 @dataclass

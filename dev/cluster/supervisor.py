@@ -34,6 +34,7 @@ HINTS = {
     "no space left on device": "the disk is full: free some space, or use another --state-dir.",
     "permission denied": "a file of the cluster is not accessible: check who owns the state folder.",
 }
+"""The likely cause of an end, by a text in the last lines of the log."""
 
 
 class SupervisorStopped(Exception):  # noqa: N818 - not an error: someone asked for the end

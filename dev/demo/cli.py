@@ -5,18 +5,19 @@ import argparse
 from cli.commands import Commands
 
 STORIES = {
-    "training": "(default): through failure and restart",
+    "training": "through failure and restart",
     "fine-tuning": "three stages",
     "platform": "policies",
 }
 """The summary of each story."""
+DEFAULT_STORY = "training"
 
 
 def add_demo(commands: Commands) -> None:
     """Register `demo`."""
     parser = commands.add_parser("demo", help="run a JobSet on a local control plane, as a story that is checked")
-    about = "; ".join(f"{name} {text}" if text.startswith("(") else f"{name}: {text}" for name, text in STORIES.items())
-    parser.add_argument("story", nargs="?", default="training", choices=STORIES, help=about)
+    texts = (f"{name}{' (default)' if name == DEFAULT_STORY else ''}: {text}" for name, text in STORIES.items())
+    parser.add_argument("story", nargs="?", default=DEFAULT_STORY, choices=STORIES, help="; ".join(texts))
     parser.add_argument(
         "--keep", action="store_true", help="leave cluster and manager running, and say how to use them"
     )

@@ -18,7 +18,7 @@ _POLL_SECONDS = 0.1
 
 
 def stop_kubelet(node: RealNode) -> None:
-    """Stop the kubelet, so that it does not report any more. The containers keep running."""
+    """Stop the kubelet by a signal to PID 1, so that it does not report any more. The containers keep running."""
     os.kill(node_process(node), signal.SIGUSR1)
 
 
@@ -50,7 +50,7 @@ def come_back(node: RealNode, connection: Connection) -> None:
     else:
         _set_cable(node, up=True)
         _resize_disk(node, init.DISK_MIB << 20)
-        os.kill(node_process(node), signal.SIGUSR2)
+        os.kill(node_process(node), signal.SIGUSR2)  # starts the kubelet again
     # Until the kubelet has renewed its Lease, the node may only seem to be ready.
     deadline = time.monotonic() + READY_SECONDS
     while connection.request("GET", f"{_LEASES}/{node.name}")[1].get("spec", {}).get("renewTime", "") < request_time:

@@ -64,7 +64,7 @@ class Service:
 
 
 @dataclass
-class Node:
+class NodeProcess:
     """The data of PID 1. `bridge_descriptor`: of the bridge's network namespace. `assets`: the folder of programs."""
 
     node: RealNode
@@ -76,7 +76,7 @@ class Node:
     services: Sequence[Service] = field(default_factory=list)
 
 
-def run(node_process: Node) -> None:
+def run(node_process: NodeProcess) -> None:
     """Run the node. Does not return. An error ends the node, and is in its log."""
     kernel.die_with_parent()
     cgroups.move_into(node_process.cgroup_folders)
@@ -118,7 +118,7 @@ def programs(node: RealNode, node_labels: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _connect_to_bridge(node_process: Node) -> None:
+def _connect_to_bridge(node_process: NodeProcess) -> None:
     """Plug the node into the bridge. It reaches no other network, since the default route leads nowhere."""
     node = node_process.node
     with kernel.inside_network(node_process.bridge_descriptor):
@@ -136,7 +136,7 @@ def _connect_to_bridge(node_process: Node) -> None:
             netlink.add_route(other.pods, other.address.ip)
 
 
-def _mount_root(node_process: Node, hierarchies: Sequence[cgroups.Hierarchy]) -> None:
+def _mount_root(node_process: NodeProcess, hierarchies: Sequence[cgroups.Hierarchy]) -> None:
     root = node_process.node.root
     kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.PRIVATE)
     for name in _FOLDERS:

@@ -51,7 +51,7 @@ class Runner:
 
     def _start(self, cgroup_folders: Sequence[Path]) -> int:
         """Fork PID 1. Returns its process id on the machine."""
-        node_process = self._description(cgroup_folders)
+        node_process = self._node_process(cgroup_folders)
         own_namespace = kernel.open_namespace("self", "pid")
         kernel.unshare(kernel.NEW_PROCESSES)
         pid = os.fork()
@@ -71,7 +71,7 @@ class Runner:
             os.close(descriptor)
         return pid
 
-    def _description(self, cgroup_folders: Sequence[Path]) -> init.Node:
+    def _node_process(self, cgroup_folders: Sequence[Path]) -> init.NodeProcess:
         node, plan = self._node, self._plan
         labels = ",".join(f"{key}={value}" for key, value in config.labels(plan, node).items())
         services = [
@@ -80,7 +80,7 @@ class Runner:
             )
             for name, argv in init.programs(node, labels).items()
         ]
-        return init.Node(
+        return init.NodeProcess(
             node=node,
             node_count=plan.spec.real_nodes,
             assets=Path(plan.node_assets),
@@ -91,6 +91,7 @@ class Runner:
         )
 
     def _is_stopped(self) -> bool:
+        """Whether SIGTERM has come. A method, since type checkers do not know that a signal changes the field."""
         return self._stopped
 
     def _stop(self, *_: object) -> None:

@@ -9,10 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
@@ -23,9 +24,10 @@ import yaml
 
 from app.settings import API_VERSION, KIND
 from controllers.resources import JOBSETS
-from dev.cluster.cluster import Cluster
+from dev.cluster.cluster import Cluster, running
 from dev.cluster.errors import DevclusterError
 from dev.cluster.rest import reason_of
+from dev.cluster.spec import ClusterSpec
 from dev.cluster.supervisor import tail
 from kube.resources import CRDS
 from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission, install_objects, policy_objects
@@ -65,6 +67,16 @@ class Manager:
         """Kill the process, as a crash would, and wait for its end."""
         self.process.kill()
         self.process.wait()
+
+
+@contextlib.contextmanager
+def temporary_cluster(spec: ClusterSpec) -> Iterator[Cluster]:
+    """A cluster that lives as long as the block. Its files are in a temporary folder."""
+    with (
+        tempfile.TemporaryDirectory(prefix=f"jobset-{spec.name}-") as scratch,
+        running(spec, state_root=Path(scratch)) as cluster,
+    ):
+        yield cluster
 
 
 def free_port() -> int:

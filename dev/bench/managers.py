@@ -10,7 +10,6 @@ import json
 import shlex
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,7 @@ from typing import Any
 
 from dev import local
 from dev.cluster import pki
-from dev.cluster.cluster import Cluster, running
-from dev.cluster.spec import ClusterSpec
+from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE, SERVICE_ACCOUNT
 
 
@@ -64,16 +62,6 @@ def parse_entry(text: str) -> Entry:
     if not words:
         raise argparse.ArgumentTypeError(f"{text!r} names no command; known by name are {', '.join(MANAGERS_BY_NAME)}")
     return Entry(name or Path(words[0]).name, tuple(words))
-
-
-@contextlib.contextmanager
-def scratch_cluster(spec: ClusterSpec) -> Iterator[tuple[Cluster, Path]]:
-    """A control plane and a temporary folder, which live as long as the block."""
-    with (
-        tempfile.TemporaryDirectory(prefix="jobset-bench-") as scratch,
-        running(spec, state_root=Path(scratch) / "cluster") as cluster,
-    ):
-        yield cluster, Path(scratch)
 
 
 @contextlib.contextmanager

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from http.client import HTTPException
 
+from dev import local
 from dev.bench import plan, saturation
-from dev.bench.managers import Entry, running_manager, scratch_cluster
+from dev.bench.managers import Entry, running_manager
 from dev.bench.run import Bench
 from dev.cluster.errors import DevclusterError
 from dev.cluster.spec import ClusterSpec
@@ -41,9 +42,9 @@ def _measure_admission(workers: int, entry: Entry) -> Iterator[JSON]:
     if workers > 1:
         sections["webhook"] = {"workers": workers}
     with (
-        scratch_cluster(ClusterSpec(name="bench-admission", profile="api")) as (cluster, folder),
-        running_manager(cluster, folder / "manager", entry, sections) as manager,
+        local.temporary_cluster(ClusterSpec(name="bench-admission", profile="api")) as cluster,
+        running_manager(cluster, cluster.plan.layout.root / "manager", entry, sections) as manager,
     ):
-        authority = folder / "manager" / "certs" / "ca.crt"
+        authority = manager.log.with_name("certs") / "ca.crt"
         for row in saturation.measure(manager.webhook_port, authority, pid=manager.process.pid):
             yield {"workers": workers, **row}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 
 from dev import local
-from dev.bench.managers import Entry, further_manager, running_manager, scratch_cluster
+from dev.bench.managers import Entry, further_manager, running_manager
 from dev.bench.phases import wait_for_status
 from dev.bench.play import Play
 from dev.bench.proc import memory_mib, shared_once_mib
@@ -70,7 +70,8 @@ def _measure_turn(bench: Bench, entry: Entry, scenarios: list[Scenario]) -> JSON
     bench.say(f"a cluster of {real_nodes} real nodes" if real_nodes else f"a cluster of {bench.nodes} fake nodes")
     nodes = FakeNodes(count=0 if real_nodes else bench.nodes, label_every=NODES_PER_DOMAIN)
     spec = ClusterSpec(name="bench", nodes=nodes, real_nodes=real_nodes)
-    with scratch_cluster(spec) as (cluster, folder):
+    with local.temporary_cluster(spec) as cluster:
+        folder = cluster.plan.layout.root
         manager_folder = folder / "manager"
 
         def start_manager(name: str) -> AbstractContextManager[local.Manager]:

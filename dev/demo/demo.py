@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ from cli.ui.cli import ADDRESS
 from dev import local
 from dev.cluster.assets import Sources, locate
 from dev.cluster.cluster import Cluster, down, up
-from dev.cluster.cluster import running as cluster_running
 from dev.cluster.errors import DevclusterError
 from dev.cluster.nodes import EXIT_CODE
 from dev.cluster.spec import ClusterSpec, FakeNodes
@@ -206,7 +204,7 @@ def run(story: Story, *, keep: bool) -> int:
     try:
         locate(Sources())
         started = time.monotonic()
-        with _kept_cluster(story.spec) if keep else _temporary_cluster(story.spec) as cluster:
+        with _kept_cluster(story.spec) if keep else local.temporary_cluster(story.spec) as cluster:
             demo = Demo(console, cluster, started, story.jobset)
             demo.say(f"control plane up: {server_version(cluster)}, {story.nodes}")
             log = story.start(cluster, story)
@@ -220,16 +218,6 @@ def run(story: Story, *, keep: bool) -> int:
         console.print(f"[red]the demo failed:[/] {error}", highlight=False)
         return 1
     return 0
-
-
-@contextlib.contextmanager
-def _temporary_cluster(spec: ClusterSpec) -> Iterator[Cluster]:
-    """Start a cluster that is removed at the end of the block."""
-    with (
-        tempfile.TemporaryDirectory(prefix="jobset-demo-") as scratch,
-        cluster_running(spec, state_root=Path(scratch)) as cluster,
-    ):
-        yield cluster
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A load generator for admission: reviews over kept connections, at a constant rate or as fast as they are answered.
+"""Sends reviews over kept connections, at a constant rate or as fast as they are answered.
 
 At a constant rate (an open loop), reviews that are due while a server stalls count, as in production, so the stall
 shows in the latencies. Without a rate (a closed loop), each connection sends its next review once the last review is

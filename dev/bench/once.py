@@ -1,4 +1,4 @@
-"""Measurements that are made once and without fake nodes: admission, and the plan."""
+"""Measures admission and the plan, once and without fake nodes."""
 
 from collections.abc import Iterator
 from http.client import HTTPException

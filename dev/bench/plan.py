@@ -34,7 +34,7 @@ from kube.model.meta import JSON
 NOW = "2026-01-01T00:00:00Z"
 GATES = FeatureGates()
 ALL_SERVED = Served(groups=True, composites=True, topology=True)
-"""All scheduling APIs, as an API server that serves them."""
+"""The answer of an API server that serves all APIs of gangs."""
 
 SIZES = (100, 1000, 2500, 5000, 10_000, 20_000)
 LARGEST_JOBSET = 100_000

@@ -120,7 +120,7 @@ def wait_beside(play: Play) -> JSON:
 
 
 def _measure_waits(scene: Scene, prefix: str, count: int) -> JSON:
-    """Seconds from sending a JobSet of one pod until its pod runs: the median and the longest."""
+    """The median and the longest of the times from sending a JobSet of one pod until its pod runs, in seconds."""
     manifests = [jobset(1, name=f"{prefix}-{n}") for n in range(count)]
     names = [manifest["metadata"]["name"] for manifest in manifests]
     with watch_running_pods(scene, f"{keys.JOBSET_NAME} in ({','.join(names)})") as events:

@@ -99,7 +99,7 @@ class Scene:
 
     @contextlib.contextmanager
     def watch(self, path: str, **query: str) -> Iterator[Iterator[Event]]:
-        """A watch of the metadata of objects: events of the existing objects first, then of each change.
+        """A watch of the metadata of objects. It yields events of the existing objects first, then of each change.
 
         Reading raises `BenchmarkError` if no event comes for `STALL_SECONDS`.
         """

@@ -1,1 +1,1 @@
-"""Chaos and soak runs: replicas of the manager under load and faults, judged from the API server and its audit log."""
+"""Runs replicas of the manager under load and faults, and judges them from the API server and its audit log."""

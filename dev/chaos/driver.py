@@ -40,8 +40,8 @@ class Driver:
         self._width = width
         self._scripts_by_name: dict[str, _PlayedScript] = {}
         self._waiting_since: dict[str, float] = {}
-        """For the UID of each pod that has a node but neither runs nor ends: when this was first seen, or when the pod
-        was last changed here (monotonic seconds)."""
+        """By UID of a pod that has a node but neither runs nor ends, the time at which this was first seen, or at which
+        the pod was last changed here (monotonic seconds)."""
         self.ended = 0
         """Number of JobSets that have ended."""
 

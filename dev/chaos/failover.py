@@ -1,4 +1,4 @@
-"""The address of admission: a TCP relay that passes each connection to a ready replica, as a Service does.
+"""A TCP relay at the address of admission, which passes each connection to a ready replica, as a Service does.
 
 It is more tolerant than a Service in two ways, so that remaining failures are failures of the manager. A connection
 that a replica refuses goes to the next replica, and connections to a replica that hangs are broken.

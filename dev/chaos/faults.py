@@ -1,4 +1,4 @@
-"""Schedules faults. Pure: the same seed gives the same schedule."""
+"""Schedules faults. The same seed gives the same schedule."""
 
 import random
 from collections.abc import Iterator, Sequence

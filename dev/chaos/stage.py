@@ -1,4 +1,4 @@
-"""The stage of a run: a control plane, three replicas behind relays, and one address of admission for all of them."""
+"""Sets up a run: a control plane, three replicas behind relays, and one address of admission for all replicas."""
 
 import contextlib
 import json

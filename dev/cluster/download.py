@@ -63,7 +63,7 @@ class Releases:
 
 @dataclass(frozen=True)
 class Asset:
-    """A file of a release: one binary, or an archive with `members`. `sums_path` is the document with its SHA-256."""
+    """A binary, or an archive with `members`, of a release. `sums_path`: the path of the document with its SHA-256."""
 
     name: str
     base: str

@@ -1,4 +1,4 @@
-"""Causes faults of fake nodes by requests to the API server. A kubelet falls silent and comes back; nodes get taints.
+"""Causes faults of fake nodes by requests to the API server: silent kubelets, and taints.
 
 A silent node is like a node whose kubelet is disconnected. Its pods neither start nor end, and deleted pods stay
 Terminating. The time of detection is left out: `fall_silent` writes the status that kube-controller-manager writes

@@ -212,7 +212,7 @@ def stop_in_order(running: Iterable[tuple[Component, subprocess.Popen[bytes]]]) 
 
 
 def tail(path: Path, count: int) -> list[str]:
-    """The last `count` lines of a text file; none if it cannot be read."""
+    """The last `count` lines of a text file; empty if the file cannot be read."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 512 * count))
         return file.read().decode(errors="replace").splitlines()[-count:]

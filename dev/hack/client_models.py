@@ -129,7 +129,7 @@ def _field_lines(key: str, kind: str, schema: Schema, *, required: bool) -> Iter
 
 
 def _attribute(key: str) -> str:
-    """Return the name of the attribute: `enable_dns_hostnames` for `enableDNSHostnames`."""
+    """Return the name of the attribute, such as `enable_dns_hostnames` for `enableDNSHostnames`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", key).lower()
 
 

@@ -153,7 +153,6 @@ def cast_of(timed_lines: Iterable[tuple[float, str]]) -> str:
 
 
 def main() -> int:
-    """Run the command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m dev.hack.demo_picture", description=f"Make {PICTURE.name}.")
     parser.add_argument("--record", action="store_true", help="play the demo, and write what it prints into the record")
     if parser.parse_args().record:

@@ -128,7 +128,6 @@ def build(folder: Path = ROOT / "build") -> Path:
 
 
 def main() -> int:
-    """Run the command; returns the exit code."""
     argparse.ArgumentParser(prog="python -m dev.hack.docs_site", description=__doc__).parse_args()
     try:
         first_page = build()

@@ -45,7 +45,6 @@ def cut_after(dockerfile: str, target: str) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m dev.hack.image_layout", description="Write an OCI image layout.")
     parser.add_argument("root", type=Path, help="folder with the files of the image")
     parser.add_argument("layout", type=Path, help="folder to write; empty or absent")

@@ -60,7 +60,7 @@ def licence_table(names: Iterable[str]) -> str:
 
 
 def image_distributions() -> set[str]:
-    """Return the names of the distributions in the image: dependencies and extras."""
+    """Return the names of the distributions in the image, which are the dependencies and extras."""
     return required_distributions(
         PROJECT["project"]["dependencies"] + [text for extra in EXTRAS.values() for text in extra]
     )

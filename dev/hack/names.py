@@ -75,13 +75,12 @@ def _is_predicate(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def program_files() -> list[Path]:
-    """The Python files of the program: all but tests."""
+    """The Python files outside of tests."""
     folders = [path for path in ROOT.iterdir() if path.is_dir() and path.name not in {"build", "dist", "tests"}]
     return sorted(file for folder in folders if folder.name[0] != "." for file in folder.rglob("*.py"))
 
 
 def main() -> int:
-    """Run the command; returns the exit code."""
     names_by_kind: dict[str, list[str]] = {kind: [] for kind in LIMITS}
     for file in program_files():
         for kind, name, line in vague_names(ast.parse(file.read_text(encoding="utf-8"))):

@@ -95,7 +95,7 @@ def _make_bases(folder: Path) -> None:
 
 
 def unpack_python(root: Path, *packages: str) -> None:
-    """Fill `root` with the files of an image: Python, a shell and further packages of the distribution."""
+    """Fill `root` with the files of an image, which has Python, a shell and further packages of the distribution."""
     unpack_packages((*PACKAGES, *packages), root)
     for name, mode in {"tmp": 0o1777, "root": 0o700, "dev": 0o755, "proc": 0o755, "sys": 0o755}.items():
         (root / name).mkdir(exist_ok=True)
@@ -126,7 +126,6 @@ def _run(*command: str | Path, check: bool = True) -> None:
 
 
 def main() -> int:
-    """Run the command; returns the exit code."""
     try:
         for name, layout in locate_images().items():
             sys.stdout.write(f"{name} {layout}\n")

@@ -205,7 +205,6 @@ def _identity(parts: list[Part]) -> uuid.UUID:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m dev.hack.sbom", description="Write what the image holds.")
     parser.add_argument("root", type=Path, help="the file system of the image")
     parser.add_argument("folder", type=Path, help="where to write")

@@ -73,7 +73,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def main(argv: list[str] | None = None, docs: Path = DOCS) -> int:
-    """Run the command; returns the exit code. `docs` is the folder of the pages."""
+    """Run the command. Returns the exit code. `docs` is the folder of the pages."""
     return generated.main({docs / name: make for name, make in PAGES.items()}, argv)
 
 

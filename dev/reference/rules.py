@@ -1,4 +1,4 @@
-"""Make docs/reference/rules.md: warnings with their reasons and examples, from the table of `jobset rule`."""
+"""Make docs/reference/rules.md, with the reasons and examples of warnings, from the table of `jobset rule`."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Make the statuses that the Job controller writes. Pure: the functions return new statuses, and change no argument.
+"""Make the statuses that the Job controller writes. The functions return new statuses, and change no argument.
 
 A Job is JSON, and `now` is a time as the API server writes it. The functions do not check whether a transition is
 valid. Callers check `may_run` before.
@@ -30,7 +30,7 @@ def is_suspended(job: JSON) -> bool:
 
 
 def may_run(job: JSON) -> bool:
-    """Whether the Job may have pods: it is neither suspended, finished nor being deleted."""
+    """Whether the Job may have pods, since it is neither suspended, finished nor being deleted."""
     return not job["spec"].get("suspend") and not is_finished(job) and "deletionTimestamp" not in job["metadata"]
 
 
@@ -47,7 +47,7 @@ def sizes(spec: JSON) -> tuple[int, int | None]:
 
 
 def pods_wanted(job: JSON) -> int:
-    """Return how many pods run at the same time: the parallelism, but no more than the completions."""
+    """Return the number of pods that run at the same time (the parallelism, but no more than the completions)."""
     parallelism, completions = sizes(job["spec"])
     return parallelism if completions is None else min(parallelism, completions)
 
@@ -91,7 +91,7 @@ def suspended_status(job: JSON, now: str) -> JSON:
 
 
 def failing_status(job: JSON, now: str, reason: str, message: str) -> JSON:
-    """Return the status with FailureTarget: the Job fails as soon as its pods have terminated."""
+    """Return the status with FailureTarget, with which the Job fails as soon as its pods have terminated."""
     conditions = [*_conditions(job), condition("FailureTarget", now, reason, message)]
     return {**(job.get("status") or {}), "ready": 0, "conditions": conditions}
 

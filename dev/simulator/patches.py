@@ -11,7 +11,7 @@ MERGE_KEYS = {"conditions": "type", "containers": "name", "initContainers": "nam
 """The lists of core/v1 Pod that a strategic merge patch merges, and the field that identifies an item. Other lists are
 replaced."""
 DELETE_FROM = "$deleteFromPrimitiveList/"
-"""Prefix of a key in a patch. The rest of the key is the name of a list; the value has the items to remove from it."""
+"""Prefix of a key in a patch. The rest of the key is the name of a list. The value has the items to remove from it."""
 
 
 def merge(old: Any, patch: Any) -> Any:
@@ -53,7 +53,7 @@ def merge_strategically(old: Any, patch: Any) -> Any:
 
 
 def _merge_lists(old: list[JSON], patch: list[JSON], key: str) -> list[JSON]:
-    """Return the merged list: items in the order of the old list, then new items."""
+    """Return the merged list, with items in the order of the old list, then new items."""
     if any(set(item) == {"$patch"} for item in patch):
         for item in patch:
             _require_directive(item, "replace")

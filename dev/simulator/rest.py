@@ -68,7 +68,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A complete answer; its body is JSON."""
+    """A complete answer. Its body is JSON."""
 
     status: int
     body: bytes

@@ -35,7 +35,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """The conjunction of requirements: it selects objects that meet all of them."""
+    """Selects the objects that meet all requirements."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -48,7 +48,7 @@ EVERYTHING = Selector()
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Selector:
-    """Read `a=b,c!=d,e in (f,g),h notin (i),j,!k`; an empty text selects everything. Raises `SelectorError`."""
+    """Read `a=b,c!=d,e in (f,g),h notin (i),j,!k`. An empty text selects everything. Raises `SelectorError`."""
     return Selector(tuple(_requirement(part.strip()) for part in _COMMA.split(text) if part.strip()))
 
 

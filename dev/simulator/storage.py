@@ -13,7 +13,7 @@ from dev.simulator.selectors import EVERYTHING, Selector
 from kube.model.meta import JSON
 
 Key = tuple[str, str]
-"""(namespace, name); namespace is "" for cluster-scoped objects."""
+"""(namespace, name). The namespace of a cluster-scoped object is ""."""
 
 HISTORY_LENGTH = 50_000
 """Largest number of changes of one resource that are kept. The client of a watch from before them has to list again."""

@@ -81,7 +81,7 @@ def _row(name: str, handler: Handler, body: bytes) -> JSON:
 
 
 def _median_ms(call: Callable[[], object]) -> float:
-    """Milliseconds of processor time of one call: the median of rounds."""
+    """Milliseconds of processor time of one call, the median of rounds."""
 
     def spend(count: int) -> float:
         start = time.process_time()
@@ -93,7 +93,7 @@ def _median_ms(call: Callable[[], object]) -> float:
 
 
 def _median_decision_ms(handler: Handler, request: Any) -> float:
-    """Milliseconds of processor time of one decision of a handler, which has to be awaited: the median of rounds."""
+    """Milliseconds of processor time of one decision of a handler, which has to be awaited."""
 
     async def spend(count: int) -> float:
         start = time.process_time()

@@ -1,4 +1,4 @@
-"""Measures an admission server under a constant rate of reviews: latency, answers, processor time and memory.
+"""Measures latency, answers, processor time and memory of an admission server under a constant rate of reviews.
 
 Server and load generator have a core each. The generator's processor time does not count for the server.
 """

@@ -1,4 +1,4 @@
-"""The reviews that the benchmark sends: a training JobSet of some size, as written, as stored, and with faults.
+"""Makes the reviews that the benchmark sends, of a training JobSet as written, as stored, and with faults.
 
 It has the same parts as JobSets of trainers and queueing systems: a coordinator that the workers depend on,
 environment, volumes, resources, policies. This module does not use the code under test.

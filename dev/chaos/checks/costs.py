@@ -1,4 +1,4 @@
-"""Checks the costs of faults: requests for a JobSet that cannot continue, and memory after a long run."""
+"""Checks the rate of requests for a JobSet that cannot continue, and the growth of memory in a long run."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence

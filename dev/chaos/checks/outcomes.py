@@ -1,4 +1,4 @@
-"""Checks that every JobSet ends as it would without faults: no Job created twice, no restart counted twice or lost.
+"""Checks that every JobSet ends as without faults, and that no Job is created and no restart counted twice.
 
 The load writes the expected end of a JobSet into an annotation (`EXPECTED`), so the checks only need objects of the API
 server.

@@ -96,7 +96,7 @@ def allowed_seconds(answers: Iterable[Answer], expected: Expected, windows_alone
 def check_reviews(
     answers: Iterable[Answer], expected: Expected, undisturbed: Sequence[Window], limit_seconds: float = MAX_SECONDS
 ) -> tuple[dict[str, dict[str, float]], list[Violation]]:
-    """By replica, the numbers of small reviews and of those not admitted, and the 99th percentile; and violations.
+    """The violations, and by replica the numbers of small reviews and of failed ones, with the 99th percentile.
 
     `undisturbed`: the times in which no fault delays reviews. A review that is not admitted counts as
     `WEBHOOK_TIMEOUT`.
@@ -129,7 +129,7 @@ def _expected_answers(answers: Iterable[Answer], kind: str, expected: Expected) 
 
 
 def check_log(name: str, lines: Iterable[bytes]) -> tuple[float, list[Violation]]:
-    """The highest rate of lines in the log of one life of a replica, in lines a second; and violations."""
+    """The highest rate of lines (a second) in the log of one life of a replica, and the violations."""
     lines_by_second: Counter[int] = Counter()
     control_lines, at = 0, 0
     for line in lines:

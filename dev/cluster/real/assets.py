@@ -85,7 +85,7 @@ def release_assets(sources: Sources) -> list[Asset]:
 
 
 def _key() -> str:
-    """The key of one set: the pinned modules, our sources, the names of packages, the platform and the flags."""
+    """The key of one set, from the pinned modules, our sources, the names of packages, the platform and the flags."""
     inputs = [repr((platform_name(), PACKAGES)).encode()]
     for module in _MODULES:
         # The folder of the module is not part of the key, since the programs are the same in every checkout.

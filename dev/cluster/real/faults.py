@@ -1,4 +1,4 @@
-"""Causes and ends faults of real nodes: of the kubelet, the power, the network cable and the disk."""
+"""Causes and ends faults of the kubelet, the power, the network cable and the disk of real nodes."""
 
 import os
 import signal

@@ -269,7 +269,7 @@ def _manager_arguments(cluster: Cluster, folder: Path, config: dict[str, Any]) -
 
 
 def stop(manager: Manager) -> int:
-    """Ask the manager to stop, and wait for its end. Returns its exit code. Raises `LocalError`."""
+    """Stop the manager. Returns its exit code. Raises `LocalError` if it does not end within `STOP_SECONDS`."""
     if manager.process.poll() is None:
         manager.process.send_signal(signal.SIGTERM)
     try:

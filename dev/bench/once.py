@@ -16,7 +16,7 @@ WORKER_COUNTS = (1, 2)
 
 
 def measure(bench: Bench) -> JSON:
-    """Measure admission (P8, P9) of each manager, and the plan (P11). Returns their rows, and errors."""
+    """Measure admission (P8, P9) of each manager, and the plan (P11). Returns rows of figures, and errors."""
     results: JSON = {"admission": {}, "errors": []}
     for entry in bench.entries:
         if entry.is_floor or bench.wanted.isdisjoint({"P8", "P9"}):

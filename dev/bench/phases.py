@@ -23,7 +23,10 @@ REPORT_SECONDS = 30
 
 @contextlib.contextmanager
 def count_requests(scene: Scene) -> Iterator[JSON]:
-    """A block after which the figures are complete: requests by client, the manager's processor time and memory."""
+    """Yield the figures of the block (requests by client, the manager's processor time and memory).
+
+    They are complete after the block.
+    """
     reset_peak(scene.pid)
     offset, cpu_before = audit.log_size(scene.cluster.audit_log), cpu_seconds(scene.pid)
     phase: JSON = {}
@@ -38,10 +41,10 @@ def count_requests(scene: Scene) -> Iterator[JSON]:
 def measure_pods(
     scene: Scene, pods: int, *, selector: str, event_type: str = "ADDED", reported: Callable[[], bool]
 ) -> Iterator[JSON]:
-    """A block with the figures of `count_requests`, and the seconds until half of the pods run and until all pods run.
+    """Yield the figures of `count_requests`, and the seconds until half of the pods run and until all pods run.
 
     `selector` selects pods by labels. With `event_type` DELETED, the seconds last until the pods do not run any more.
-    `reported` returns whether the status of the JobSets agrees with the pods; requests are counted until then.
+    Requests are counted until `reported` returns that the status of the JobSets agrees with the pods.
     """
     with count_requests(scene) as phase, watch_running_pods(scene, selector) as events:
         start = time.monotonic()

@@ -66,24 +66,28 @@ def _empty_figure(groups: int) -> tuple[Figure, Axes]:
 
 
 def _draw_groups(
-    results: JSON, title: str, texts: Sequence[str], left_out: str, bar: Callable[[Axes, list[JSON], int, float], None]
+    results: JSON,
+    title: str,
+    texts: Sequence[str],
+    left_out: str,
+    draw_bar: Callable[[Axes, list[JSON], int, float], None],
 ) -> Figure | None:
     """A figure with a group of bars for each phase, and in the group a bar for each manager; None without phases.
 
-    `bar` draws a bar. Its arguments are the axes, the figures of the phase in each round, the number of the manager,
-    and the position of the bar. `texts` are the texts of the legend. `left_out` is the beginning of the names of phases
+    `draw_bar` gets the axes, the figures of the phase in each round, the number of the manager, and the position of the
+    bar. `texts` are the texts of the legend. `left_out` is the beginning of the names of phases
     that are left out.
     """
     phases = [name for name in phase_names(results) if not name.startswith(left_out)]
     if not phases:
         return None
     figure, axes = _empty_figure(len(phases))
-    runners = manager_names(results)
+    managers = manager_names(results)
     for group, name in enumerate(phases):
-        for number, manager in enumerate(runners):
-            position = group + (number - (len(runners) - 1) / 2) * WIDTH / len(runners)
+        for number, manager in enumerate(managers):
+            position = group + (number - (len(managers) - 1) / 2) * WIDTH / len(managers)
             if phases_of_manager := list(figures_by_round(results, manager, name).values()):
-                bar(axes, phases_of_manager, number, position)
+                draw_bar(axes, phases_of_manager, number, position)
     axes.set_xticks(range(len(phases)), phases, rotation=30, ha="right")
     axes.legend(handles=[Patch(color=f"C{n}", label=text) for n, text in enumerate(texts)], frameon=False)
     axes.set_title(title, loc="left")
@@ -92,30 +96,30 @@ def _draw_groups(
 
 def _draw_spreads(results: JSON, key: str, title: str) -> Figure | None:
     """The picture of a figure's median with its range. P6 large is left out, since it would dwarf all other phases."""
-    runners = manager_names(results)
+    managers = manager_names(results)
 
-    def bar(axes: Axes, phases: list[JSON], number: int, position: float) -> None:
+    def draw_bar(axes: Axes, phases: list[JSON], number: int, position: float) -> None:
         if spread := Spread.at(phases, key):
             errors = [[spread.median - spread.low], [spread.high - spread.median]]
-            axes.bar(position, spread.median, WIDTH / len(runners), yerr=errors, color=f"C{number}", capsize=2)
+            axes.bar(position, spread.median, WIDTH / len(managers), yerr=errors, color=f"C{number}", capsize=2)
 
-    return _draw_groups(results, title, runners, "P6 large", bar)
+    return _draw_groups(results, title, managers, "P6 large", draw_bar)
 
 
 def _draw_calls(results: JSON) -> Figure | None:
     """The picture of the requests of each manager, stacked, as the median of the rounds."""
-    runners = manager_names(results)
+    managers = manager_names(results)
 
-    def bar(axes: Axes, phases: list[JSON], number: int, position: float) -> None:
+    def draw_bar(axes: Axes, phases: list[JSON], number: int, position: float) -> None:
         bottom = 0.0
         for index, key in enumerate([*CALLS, OTHER]):
             height = statistics.median(_count(phase["manager"], key) for phase in phases)
-            axes.bar(position, height, WIDTH / len(runners) * 0.95, bottom=bottom, color=f"C{index}")
+            axes.bar(position, height, WIDTH / len(managers) * 0.95, bottom=bottom, color=f"C{index}")
             bottom += height
-        axes.annotate(runners[number], (position, bottom), rotation=90, fontsize=6, ha="center", va="bottom")
+        axes.annotate(managers[number], (position, bottom), rotation=90, fontsize=6, ha="center", va="bottom")
 
     title = "requests of the manager to the API server, watches apart (median)"
-    return _draw_groups(results, title, [*CALLS.values(), OTHER], "P6", bar)
+    return _draw_groups(results, title, [*CALLS.values(), OTHER], "P6", draw_bar)
 
 
 def _count(manager: JSON, key: str) -> int:

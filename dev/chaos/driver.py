@@ -26,8 +26,8 @@ WOKEN_ANNOTATION = "chaos.jobset.dev/woken"
 class _PlayedScript:
     script: Script
     is_created: bool = False
-    ended: float = 0.0
-    """The time at which it was first seen ended (monotonic seconds)."""
+    ended_at: float = 0.0
+    """The time at which its JobSet was first seen ended (monotonic seconds); 0 before that."""
 
 
 class Driver:
@@ -42,13 +42,13 @@ class Driver:
         self._waiting_since: dict[str, float] = {}
         """By UID of a pod that has a node but neither runs nor ends, the time at which this was first seen, or at which
         the pod was last changed here (monotonic seconds)."""
-        self.ended = 0
+        self.ended_count = 0
         """Number of JobSets that have ended."""
 
     @property
-    def alive(self) -> int:
+    def alive_count(self) -> int:
         """Number of JobSets that have not ended."""
-        return sum(not played.ended for played in self._scripts_by_name.values())
+        return sum(not played.ended_at for played in self._scripts_by_name.values())
 
     def turn(self, *, with_new_jobsets: bool) -> None:
         """Read the JobSets and act once. Does nothing if the API server is down.
@@ -66,7 +66,7 @@ class Driver:
             pods_by_jobset[pod["metadata"]["labels"].get(keys.JOBSET_NAME, "")].append(pod)
         for name, played in list(self._scripts_by_name.items()):
             self._follow_script(played, jobset_by_name.get(name), pods_by_jobset[name])
-        while with_new_jobsets and self.alive < self._width:
+        while with_new_jobsets and self.alive_count < self._width:
             script = next(self._scripts)
             self._scripts_by_name[script.name] = _PlayedScript(script)
             self._create(self._scripts_by_name[script.name])
@@ -91,16 +91,16 @@ class Driver:
         name = played.script.name
         if js is None:
             if played.is_created:  # it was deleted by its time to live, or with its namespace
-                self.ended += not played.ended
+                self.ended_count += not played.ended_at
                 del self._scripts_by_name[name]
             else:
                 self._create(played)
             return
         played.is_created = True
         if (js.get("status") or {}).get("terminalState"):
-            self.ended += not played.ended
-            played.ended = played.ended or time.monotonic()
-            if not played.script.is_deleted_after_end and time.monotonic() > played.ended + KEEP_SECONDS:
+            self.ended_count += not played.ended_at
+            played.ended_at = played.ended_at or time.monotonic()
+            if not played.script.is_deleted_after_end and time.monotonic() > played.ended_at + KEEP_SECONDS:
                 self._admin.ask("DELETE", f"{JOBSETS.format(self._namespace)}/{name}")
             return
         for step in next_steps(played.script, js, pods):

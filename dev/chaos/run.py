@@ -166,7 +166,7 @@ class Run:
             self._sample()
         if start - self._reported_at >= REPORT_PERIOD:
             self._reported_at = start
-            ended = sum(driver.ended for driver in self._drivers)
+            ended = sum(driver.ended_count for driver in self._drivers)
             ready = sum(replica.is_ready for replica in self._stage.replicas)
             say(f"{self._seconds():6.1f} s  {ended} sets have ended, {self._alive} run; {ready} replicas are ready")
         time.sleep(max(0.0, start + TURN_SECONDS - time.monotonic()))
@@ -186,7 +186,7 @@ class Run:
 
     @property
     def _alive(self) -> int:
-        return sum(driver.alive for driver in self._drivers)
+        return sum(driver.alive_count for driver in self._drivers)
 
     def _seconds(self) -> float:
         return round(time.monotonic() - self._start_time, 1)

@@ -24,12 +24,12 @@ KEPT_RANK = 9
 
 @dataclass
 class _KeptProcess:
-    """A process, with its pause before the next start, and how its last run ended. Times are monotonic seconds."""
+    """A process, with its pause before the next start (seconds), and how its last run ended. Times are monotonic."""
 
     component: Component
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
-    start_at: float = 0.0
+    next_start_at: float = 0.0
     pause: float = FIRST_PAUSE
     start_count: int = 0
     last_end: str = ""
@@ -66,7 +66,7 @@ class KeptProcesses:
                     state, f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
                 )
                 has_changed = True
-            if state.process is None and self._clock() >= state.start_at:
+            if state.process is None and self._clock() >= state.next_start_at:
                 self._start(state)
                 has_changed = True
         return has_changed
@@ -96,7 +96,7 @@ class KeptProcesses:
         state.start_count += 1
 
     def _schedule_start(self, state: _KeptProcess, reason: str) -> None:
-        state.start_at = self._clock() + state.pause
+        state.next_start_at = self._clock() + state.pause
         state.last_end = reason
         name, now = state.component.name, time.strftime("%Y-%m-%dT%H:%M:%S%z")
         with self._layout.log(name).open("a") as log:

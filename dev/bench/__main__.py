@@ -1,4 +1,4 @@
-"""`python -m dev.bench`: compares managers of JobSets with each other and with the floor of API calls.
+"""`python -m dev.bench`: compares managers of JobSets with each other, and with a client that makes only needed calls.
 
 Prints tables, and writes raw figures and plots into a folder. The exit code is 1 if a measurement failed or had a wrong
 result. A goal that is missed is not an error.
@@ -23,7 +23,7 @@ DEFAULT_CODES = tuple(f"P{number}" for number in (*range(1, 7), *range(8, 12), 1
 ALL_CODES = (*DEFAULT_CODES, "P19", "P23")
 """The codes of all scenarios. P19 takes long, and P23 needs real nodes, with Linux and root."""
 
-CODES_OF_P10 = {"P1", "P2", "P3", "P4"}
+CODES_OF_P10 = {"P1", "P2", "P3", "P4"}  # P10 is the memory and processor time of these scenarios
 RESULTS = "results.json"
 
 

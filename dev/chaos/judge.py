@@ -16,17 +16,21 @@ NOT_READY = "not ready"
 class Record:
     """Records of a run. A life of a replica is the time between one start of its process and the next.
 
-    - `stuck_namespace`: namespace of the JobSet that cannot continue; `domains`: exclusive domain of each node
-    - `remaining_uids`: UIDs of the JobSets at the end
+    - `events`: the audit log
+    - `stuck_namespace`: namespace of the JobSet that cannot continue
+    - `domains`: domain of exclusive placement of each node
+    - `remaining_uids`: UIDs of the JobSets that exist at the end
     - `not_ready`: replicas that are not ready a minute after the last fault
     - `snapshots`: the placed pods of exclusive Jobs, once a second
-    - `memory`, `logs`: samples and log lines of each life of a replica; `stops`: ends of replicas
-    - `replica_names`: names of replicas by credential
-    - `answers`: answers to an independent prober; `answer_windows`: times in which each replica has to answer
+    - `memory`, `logs`: memory samples and log lines of each life of a replica, by its name
+    - `stops`: ends of lives
+    - `replica_names`: names of lives by credential
+    - `answers`: answers of replicas to the prober (`dev.chaos.prober`)
+    - `answer_windows`: times in which each replica has to answer
     - `excused_windows`: times in which no replica could answer reviews
-    - `calm_windows`: times in which only hostile clients acted
-    - `undisturbed_windows`: times without a fault for which a review has to wait
-    - `windows_alone`: times before the neighbour came
+    - `calm_windows`: times in which no fault acted, except strangers (hostile clients and the neighbour)
+    - `undisturbed_windows`: times in which no fault acted that makes reviews wait for the API server
+    - `windows_alone`: times before the neighbour (`dev.chaos.neighbour`) came
     """
 
     events: Sequence[Event]
@@ -54,11 +58,11 @@ def judge(record: Record) -> JSON:
     rate, request_violations = costs.check_requests(events, record.stuck_namespace)
     memory, memory_violations = costs.check_memory(record.memory)
     failed_admissions = admission.admission_failures(events)
-    allowed = strangers.allowed_seconds(record.answers, record.answer_windows, record.windows_alone)
-    admissions, admission_p99, admission_violations = calm.check_times(events, record.calm_windows, allowed)
+    max_p99 = strangers.allowed_seconds(record.answers, record.answer_windows, record.windows_alone)
+    admissions, admission_p99, admission_violations = calm.check_times(events, record.calm_windows, max_p99)
     probes, liveness_violations = strangers.check_liveness(record.answers, record.answer_windows)
     small_reviews, review_violations = strangers.check_reviews(
-        record.answers, record.answer_windows, record.undisturbed_windows, allowed
+        record.answers, record.answer_windows, record.undisturbed_windows, max_p99
     )
     logs = {name: strangers.check_log(name, lines) for name, lines in record.logs.items()}
     violations = [
@@ -97,7 +101,7 @@ def judge(record: Record) -> JSON:
         "memory_mib": memory,
         "liveness_probes": probes,
         "undisturbed_seconds": round(sum(end - begin for begin, end in record.undisturbed_windows), 1),
-        "allowed_p99_seconds": round(allowed, 3),
+        "allowed_p99_seconds": round(max_p99, 3),
         "small_reviews": small_reviews,
         "log_lines_per_second": {name: max_rate for name, (max_rate, _) in logs.items()},
         "looks_at_pods": len(record.snapshots),

@@ -8,11 +8,11 @@ from dev.cluster.nodes import create_nodes
 from dev.cluster.rest import Connection, reason_of
 from dev.cluster.spec import ClusterSpec
 
-CLASS_NAME = "fake"
-STORAGE_CLASS = {
+STORAGE_CLASS = "fake"
+_DEFAULT_CLASS = {
     "apiVersion": "storage.k8s.io/v1",
     "kind": "StorageClass",
-    "metadata": {"name": CLASS_NAME, "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    "metadata": {"name": STORAGE_CLASS, "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
     "provisioner": "kubernetes.io/no-provisioner",
 }
 CLASSES_PATH = "/apis/storage.k8s.io/v1/storageclasses"
@@ -33,7 +33,7 @@ def create_volumes(connection: Connection, count: int) -> None:
 
     kube-controller-manager binds claims to the volumes. kwok releases a volume when its claim is gone.
     """
-    _create(connection, CLASSES_PATH, STORAGE_CLASS)
+    _create(connection, CLASSES_PATH, _DEFAULT_CLASS)
     for index in range(count):
         _create(connection, VOLUMES_PATH, _volume(index))
 
@@ -50,11 +50,11 @@ def _volume(index: int) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": f"{CLASS_NAME}-{index:02d}"},
+        "metadata": {"name": f"{STORAGE_CLASS}-{index:02d}"},
         "spec": {
             "capacity": {"storage": "1Pi"},
             "accessModes": ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"],
-            "storageClassName": CLASS_NAME,
+            "storageClassName": STORAGE_CLASS,
             "hostPath": {"path": "/fake"},
         },
     }

@@ -37,8 +37,8 @@ def may_run(job: JSON) -> bool:
 def sizes(spec: JSON) -> tuple[int, int | None]:
     """Return parallelism and completions of a Job's spec, with the defaults of batch/v1 (SetDefaults_Job).
 
-    If both are unset, both are 1. If only completions are unset, they stay unset (None): the Job is a work queue. Zero
-    stays zero.
+    If both are unset, both are 1. If only completions are unset, they stay unset (None), and the Job is a work queue.
+    Zero stays zero.
     """
     parallelism, completions = spec.get("parallelism"), spec.get("completions")
     if parallelism is None:

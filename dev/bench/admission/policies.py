@@ -10,7 +10,10 @@ RULES_OF_EACH = len(samples.policy("")["spec"]["rules"])
 
 
 class Policies:
-    """`number` equal policies with rules and defaults, and as many exceptions. All match, and none is violated."""
+    """`number` equal policies with rules and defaults, and as many exceptions. All match, and none is violated.
+
+    An object is both the source and the metrics of `PolicyChecks`.
+    """
 
     def __init__(self, number: int = 0) -> None:
         names = [f"limits-{i}" for i in range(number)]

@@ -21,7 +21,7 @@ Sample = tuple[float, float]
 
 
 def check_requests(events: Iterable[Event], namespace: str) -> tuple[float, list[Violation]]:
-    """The highest rate of the manager's requests in the namespace of a stuck JobSet, in requests a second.
+    """The highest rate of the manager's requests in the namespace of a stuck JobSet (a second), and violations.
 
     Dry runs of admission are not counted.
     """

@@ -212,7 +212,7 @@ def start(
     `sections` are merged into its configuration. Raises `LocalError` if it does not become ready.
     """
     health_port = free_port()
-    argv = _manager_arguments(cluster, folder, configuration(webhook_port, health_port, **(sections or {})))
+    argv = _write_manager_files(cluster, folder, configuration(webhook_port, health_port, **(sections or {})))
     log = folder / f"manager-{health_port}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 (ourselves, or what the caller asks for)
@@ -248,7 +248,7 @@ def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False,
         install_policies(cluster, webhook_port=port)
     layout = cluster.plan.layout
     config = configuration(port, health_port, metrics={"bindAddress": metrics})
-    argv = _manager_arguments(cluster, layout.root / MANAGER_PROCESS, config)
+    argv = _write_manager_files(cluster, layout.root / MANAGER_PROCESS, config)
     probe = f"http://127.0.0.1:{health_port}/readyz"
     cluster.keep(MANAGER_PROCESS, [*MANAGER_COMMAND, *argv, *flags])
     layout.probe(MANAGER_PROCESS).write_text(probe)
@@ -257,7 +257,7 @@ def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False,
     return log
 
 
-def _manager_arguments(cluster: Cluster, folder: Path, config: dict[str, Any]) -> list[str]:
+def _write_manager_files(cluster: Cluster, folder: Path, config: dict[str, Any]) -> list[str]:
     """Write the configuration, and a kubeconfig with the manager's rights. Returns the arguments that name them."""
     folder.mkdir(parents=True, exist_ok=True)
     config["webhook"]["certDir"] = str(folder / "certs")

@@ -24,9 +24,9 @@ def unwound_by_sigterm() -> Iterator[None]:
 
 
 def _unwind(_number: int, _frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, _already_unwinding)
+    signal.signal(signal.SIGTERM, _ignore_sigterm)
     sys.exit(EXIT_CODE)
 
 
-def _already_unwinding(_number: int, _frame: FrameType | None) -> None:
+def _ignore_sigterm(_number: int, _frame: FrameType | None) -> None:
     """Do nothing. SIG_IGN is not used instead, since a process that is started now would inherit it."""

@@ -133,7 +133,7 @@ class Floor:
             if name not in tracked.settled_jobs:
                 tracked.settled_jobs.add(name)
                 if len(tracked.settled_jobs) == len(tracked.job_bodies):
-                    self._start_task(self._report(tracked))
+                    self._start_task(self._write_status(tracked))
         else:
             tracked.settled_jobs.discard(name)
 
@@ -187,7 +187,7 @@ class Floor:
         await _run_in_parallel([self._client.delete(JOBS, name, **options) for name in jobs])
         await self._client.delete_collection(PODS, label_selector=selector, namespace=namespace)
 
-    async def _report(self, tracked: TrackedSet) -> None:
+    async def _write_status(self, tracked: TrackedSet) -> None:
         """Write the status, once in a phase."""
         rows = []
         for jobs in layout_of(tracked.js).ranges:

@@ -130,7 +130,7 @@ class _Run:
             self.errors += not ok
             self.refused += not allowed
 
-    def lose(self) -> None:
+    def count_lost_connection(self) -> None:
         """Count a connection that has ended early."""
         self.lost += 1
         self._count_closed()
@@ -175,7 +175,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (asyncio's signature)
         if not self._is_closed:
-            self._run.lose()
+            self._run.count_lost_connection()
 
     def data_received(self, data: bytes) -> None:
         self._received = self._received + data if self._received else data

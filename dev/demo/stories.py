@@ -30,7 +30,7 @@ EXCEPTED_SECONDS = 30
 """How long the exception of the platform story lasts."""
 
 
-def training(demo: Demo) -> None:
+def play_training(demo: Demo) -> None:
     """Play a JobSet from its creation through a failure and a restart to its end, then a manifest with mistakes."""
     kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "training.yaml"))
     demo.say("applied examples/training.yaml: 1 coordinator, 2 x 4 workers, maxRestarts 3")
@@ -41,7 +41,7 @@ def training(demo: Demo) -> None:
         lambda status: status.get("restarts") == 1 and count_jobs(status, "ready") == 3, "the restarted set"
     )
     demo.say("the set has been restarted and runs again. Why? jobset explain training")
-    explained = _jobset("explain", demo.name, "--kubeconfig", str(demo.cluster.kubeconfig))
+    explained = _run_jobset("explain", demo.name, "--kubeconfig", str(demo.cluster.kubeconfig))
     demo.console.print(explained.rstrip(), highlight=False, markup=False)
     demo.say("now every pod succeeds")
     demo.end(demo.pods(), 0)
@@ -53,7 +53,7 @@ def training(demo: Demo) -> None:
     demo.console.print(answer.stderr.rstrip(), style="yellow", highlight=False)
 
 
-def fine_tuning(demo: Demo) -> None:
+def play_fine_tuning(demo: Demo) -> None:
     """Play a JobSet of three stages, of which only the second uses accelerators."""
     pods_before = json.loads(kubectl(demo.cluster, "get", "--raw", f"{PODS}?limit=1").stdout)
     kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "fine-tuning" / "jobset.yaml"))
@@ -66,7 +66,7 @@ def fine_tuning(demo: Demo) -> None:
     demo.end(demo.pods(**{RJOB: "initializer"}), 0)
     demo.watch_until(_has_reached("trainer", "ready", TRAINERS), "all trainers ready")
     history = _pod_history(demo, pods_before["metadata"]["resourceVersion"])
-    demo.say(f"the trainers run on 32 accelerators. {no_early_accelerators(history)}")
+    demo.say(f"the trainers run on 32 accelerators. {check_no_early_accelerators(history)}")
     demo.end(demo.pods(**{RJOB: "trainer"}), 0)
     demo.watch_until(_has_reached("post-processor", "ready", 1), "the post-processor runs")
     demo.say("the trainers are done and their accelerators free again; the result is being exported")
@@ -74,7 +74,7 @@ def fine_tuning(demo: Demo) -> None:
     _show_the_end(demo)
 
 
-def platform(demo: Demo) -> None:
+def play_platform(demo: Demo) -> None:
     """Play a tenant's JobSet, which a policy refuses, then an exception admits.
 
     After the end of the exception, the policy refuses a second run. Without webhooks, the API server refuses a third.
@@ -99,9 +99,9 @@ def platform(demo: Demo) -> None:
 
 
 STORIES: Final = {
-    "training": Story("training", training),
-    "fine-tuning": Story("fine-tuning", fine_tuning),
-    "platform": Story("final-run", platform, policies=True),
+    "training": Story("training", play_training),
+    "fine-tuning": Story("fine-tuning", play_fine_tuning),
+    "platform": Story("final-run", play_platform, policies=True),
 }
 
 
@@ -130,13 +130,13 @@ def _show_that_the_api_server_refuses(demo: Demo, policy: Path, jobset: Path) ->
         demo.say(f"the last step is left out: {too_old}")
         return
     kubeconfig = ("--kubeconfig", str(demo.cluster.kubeconfig))
-    compiled = _jobset("policy", "export", "-p", str(policy), "--only", "vap")
+    compiled = _run_jobset("policy", "export", "-p", str(policy), "--only", "vap")
     kubectl(demo.cluster, "apply", "--server-side", "-f", "-", stdin=compiled)
     demo.say(
         "jobset policy export -p examples/platform/policy.yaml --only vap | kubectl apply --server-side -f -;"
         " jobset webhooks off"
     )
-    _jobset("webhooks", "off", *kubeconfig)
+    _run_jobset("webhooks", "off", *kubeconfig)
     try:
         message = (
             "no webhook is asked, as if the manager were gone: the API server refuses by itself, also for want of the"
@@ -144,11 +144,11 @@ def _show_that_the_api_server_refuses(demo: Demo, policy: Path, jobset: Path) ->
         )
         _show_refusal(demo, message, jobset, "final-run-3", refuser="ValidatingAdmissionPolicy")
     finally:
-        _jobset("webhooks", "on", *kubeconfig)
+        _run_jobset("webhooks", "on", *kubeconfig)
         kubectl(demo.cluster, "delete", "-f", "-", stdin=compiled)
 
 
-def _jobset(*args: str) -> str:
+def _run_jobset(*args: str) -> str:
     """Run `jobset` with these arguments, and return its output. Raises `LocalError` if it fails."""
     result = subprocess.run([*PROGRAM, *args], capture_output=True, text=True, check=False, timeout=STEP_SECONDS)  # noqa: S603 (ourselves)
     if result.returncode != 0:
@@ -191,7 +191,7 @@ def _has_reached(rjob: str, count: str, number: int) -> Callable[[Status], bool]
     return has_number
 
 
-def no_early_accelerators(history: str) -> str:
+def check_no_early_accelerators(history: str) -> str:
     """Check that no pod with accelerators existed before the initializers had succeeded.
 
     Returns a sentence that says so, or raises `LocalError`. `history` is a watch of pods from before the JobSet was

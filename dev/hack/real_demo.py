@@ -31,7 +31,7 @@ def start_manager(cluster: Cluster, _: Story) -> str:
     return local.install_in_pods(cluster, gates=("InPlaceRestart",))
 
 
-def training(demo: Demo) -> None:
+def play_training(demo: Demo) -> None:
     """Play the training from its start through a killed rank and a hang to its end."""
     kubectl(demo.cluster, "apply", "-f", str(MANIFEST))
     demo.say(f"applied dev/hack/{MANIFEST.name}: 4 ranks on {NODES} nodes, each a program that runs in a container")
@@ -82,5 +82,5 @@ def _show_line(demo: Demo, rank: int, pattern: str) -> None:
 
 
 if __name__ == "__main__":
-    story = Story("training", training, spec=ClusterSpec(name="real-demo", real_nodes=NODES), start=start_manager)
+    story = Story("training", play_training, spec=ClusterSpec(name="real-demo", real_nodes=NODES), start=start_manager)
     sys.exit(run(story, keep="--keep" in sys.argv))

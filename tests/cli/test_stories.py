@@ -31,7 +31,7 @@ TRAINER = pod("trainer-0", "Pending", **{"nvidia.com/gpu": "8"})
 
 def check(*changes: dict[str, Any]) -> str:
     """What the demo says when the pods have been through this."""
-    return stories.no_early_accelerators("".join(json.dumps(change) + "\n" for change in changes))
+    return stories.check_no_early_accelerators("".join(json.dumps(change) + "\n" for change in changes))
 
 
 def test_the_command_knows_each_story():

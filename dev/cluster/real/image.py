@@ -82,7 +82,7 @@ class ImageLayout:
 
     def write(self, root: Path, config: Object, image: Image) -> str:
         """Write all files of the layout. `config` is for containers of the image. Returns the manifest's digest."""
-        layer, content_digest = self._layer(root, image.epoch)
+        layer, content_digest = self._write_layer(root, image.epoch)
         created = time_text(image.epoch)
         description = {
             "created": created,
@@ -95,11 +95,11 @@ class ImageLayout:
         manifest = {
             "schemaVersion": 2,
             "mediaType": MANIFEST,
-            "config": self._json(description, CONFIG),
+            "config": self._write_json(description, CONFIG),
             "layers": [layer],
             "annotations": config.get("Labels", {}),
         }
-        entry = self._json(manifest, MANIFEST) | {
+        entry = self._write_json(manifest, MANIFEST) | {
             "platform": {"architecture": image.architecture, "os": "linux"},
             "annotations": image.annotations,
         }
@@ -108,22 +108,22 @@ class ImageLayout:
         (self._folder / "oci-layout").write_bytes(_encode_json({"imageLayoutVersion": "1.0.0"}))
         return str(entry["digest"])
 
-    def _layer(self, root: Path, epoch: int) -> tuple[Object, str]:
+    def _write_layer(self, root: Path, epoch: int) -> tuple[Object, str]:
         """Write the layer. Returns its descriptor, and the digest of its content."""
         with tempfile.NamedTemporaryFile(dir=self._blobs, delete=False) as file:
             layer_writer = _HashingWriter(cast("IO[bytes]", file))
             with gzip.GzipFile("", "wb", 6, cast("IO[bytes]", layer_writer), mtime=0) as compressed:
                 content_writer = _HashingWriter(cast("IO[bytes]", compressed))
                 write_tar(root, cast("IO[bytes]", content_writer), epoch)
-        return self._blob(Path(file.name), layer_writer.digest, LAYER), content_writer.digest
+        return self._store_blob(Path(file.name), layer_writer.digest, LAYER), content_writer.digest
 
-    def _json(self, value: Object, media_type: str) -> Object:
+    def _write_json(self, value: Object, media_type: str) -> Object:
         data = _encode_json(value)
         path = self._blobs / "new"
         path.write_bytes(data)
-        return self._blob(path, f"sha256:{hashlib.sha256(data).hexdigest()}", media_type)
+        return self._store_blob(path, f"sha256:{hashlib.sha256(data).hexdigest()}", media_type)
 
-    def _blob(self, path: Path, digest: str, media_type: str) -> Object:
+    def _store_blob(self, path: Path, digest: str, media_type: str) -> Object:
         blob = path.rename(self._blobs / digest.removeprefix("sha256:"))
         blob.chmod(0o644)
         return {"mediaType": media_type, "digest": digest, "size": blob.stat().st_size}

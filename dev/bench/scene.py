@@ -55,7 +55,6 @@ class Scene:
 
     @property
     def jobsets_path(self) -> str:
-        """Path of the JobSets in the namespace."""
         return self.path(keys.PLURAL, f"/apis/{keys.API_VERSION}")
 
     def request(self, method: str, path: str, body: JSON | None = None, content_type: str = "application/json") -> Any:
@@ -64,7 +63,6 @@ class Scene:
             return _request(connection, method, path, body, content_type)
 
     def items(self, path: str) -> list[JSON]:
-        """The objects of a collection."""
         objects: list[JSON] = self.request("GET", path)["items"]
         return objects
 

@@ -141,12 +141,10 @@ def request_head(port: Port, *headers: str) -> bytes:
 
 
 def get_request(port: Port, *headers: str) -> bytes:
-    """A complete GET request."""
     return "\r\n".join([f"GET {port.path} HTTP/1.1", "host: x", *headers, "", ""]).encode()
 
 
 def post_request(port: Port, body: bytes, *headers: str) -> bytes:
-    """A whole request."""
     return request_head(port, f"content-length: {len(body)}", "content-type: application/json", *headers) + body
 
 

@@ -71,7 +71,6 @@ def scripts(seed: int) -> Iterator[Script]:
 
 
 def script(chance: random.Random, kind: str, name: str) -> Script:
-    """A script of this kind."""
     job_count, pods = chance.randint(1, 3), chance.randint(1, 2)
     replicated_jobs = [_replicated_job("workers", job_count, pods)]
     spec: JSON = {"replicatedJobs": replicated_jobs, "failurePolicy": {"maxRestarts": 4}}

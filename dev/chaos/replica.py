@@ -121,7 +121,6 @@ class Replica:
 
     @property
     def ports(self) -> list[Port]:
-        """The ports that it serves."""
         return [
             Port("webhooks", self.port, VALIDATE_PATH, tls=True),
             Port("probes", self.health_port, "/readyz"),

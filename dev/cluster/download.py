@@ -81,7 +81,6 @@ class Asset:
 
     @property
     def binaries(self) -> list[str]:
-        """The binaries in the asset."""
         return [member.rsplit("/", 1)[-1] for member in self.members] or [self.name]
 
 

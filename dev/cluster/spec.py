@@ -143,7 +143,6 @@ class Layout:
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig."""
         return self.root / "kubeconfig"
 
     @property

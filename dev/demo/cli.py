@@ -14,7 +14,6 @@ DEFAULT_STORY = "training"
 
 
 def add_demo(commands: Commands) -> None:
-    """Register `demo`."""
     parser = commands.add_parser("demo", help="run a JobSet on a local control plane, as a story that is checked")
     texts = (f"{name}{' (default)' if name == DEFAULT_STORY else ''}: {text}" for name, text in STORIES.items())
     parser.add_argument("story", nargs="?", default=DEFAULT_STORY, choices=STORIES, help="; ".join(texts))

@@ -99,7 +99,6 @@ class Story:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The flags of the manager."""
         gates = (*GATES, POLICIES_GATE) if self.policies else GATES
         return (f"--feature-gates={','.join(f'{gate}=true' for gate in gates)}",)
 
@@ -124,7 +123,6 @@ class Demo:
         self.console.print(f"[bold cyan]{time.monotonic() - self.started:5.1f} s[/]  {text}", highlight=False)
 
     def jobset(self) -> Status:
-        """The JobSet as it is now."""
         answer: Status = json.loads(kubectl(self.cluster, "get", "jobset", self.name, "-o", "json").stdout)
         return answer
 

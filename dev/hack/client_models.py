@@ -34,7 +34,6 @@ Schema = Mapping[str, Any]
 
 
 def models_module() -> str:
-    """Return the text of the module."""
     root = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     texts: dict[str, str] = {}
     _add_class(texts, root, mi.type_info(JobSet), "")

@@ -74,7 +74,6 @@ def _cut(text: str) -> str:
 
 
 def svg(picture_lines: list[Line]) -> str:
-    """Return the picture as SVG."""
     length = picture_lines[-1].at + LAST
     moments = sorted({line.at for line in picture_lines if line.at})
     rules = [

@@ -67,7 +67,6 @@ def image_distributions() -> set[str]:
 
 
 def page() -> str:
-    """Return the page as Markdown."""
     development = required_distributions(PROJECT["dependency-groups"]["dev"]) - image_distributions()
     head = f"{generated.beginning('reference/licences.md')}\n\n{licence_table(image_distributions())}"
     return f"{head}\n## For development only\n\nNothing of these is in the image.\n\n{licence_table(development)}"

@@ -120,7 +120,6 @@ def _lines(path: Path) -> list[str]:
 
 
 def cyclonedx(parts: list[Part], created: datetime) -> Bom:
-    """Return the document in CycloneDX."""
     licences = LicenseFactory()
     components = {
         part: Component(
@@ -143,7 +142,6 @@ def cyclonedx(parts: list[Part], created: datetime) -> Bom:
 
 
 def spdx(parts: list[Part], created: datetime) -> Document:
-    """Return the document in SPDX."""
     image = Package(
         "SPDXRef-image",
         "jobset",

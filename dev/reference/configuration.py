@@ -29,7 +29,6 @@ _GO_FLAGS = frozenset({
 
 
 def page() -> str:
-    """Return the page as Markdown."""
     parts = [
         beginning("reference/configuration.md"),
         "\n## Flags\n",

@@ -5,7 +5,6 @@ from dev.hack.generated import beginning
 
 
 def page() -> str:
-    """Return the page as Markdown."""
     fields = {".".join(path).replace(".*", "[]"): field for path, field in DROPPED_FIELDS.items()}
     rows = [
         f"| `{name}` | {unknown.effect_of_loss} | {unknown.remedy} |"

@@ -30,7 +30,6 @@ _HEAD = "| Field | Type | Meaning |\n|---|---|---|"
 
 
 def page() -> str:
-    """Return the page as Markdown."""
     root = jobset_schema()
     values = _example_values()
     parts = [beginning("reference/fields.md")]

@@ -18,7 +18,6 @@ each is broken.
 
 
 def page() -> str:
-    """Return the page as Markdown."""
     rules_by_id = {rule.id: rule for rule in all_rules()}
     sections = (_section(rules_by_id[rule_id], each) for rule_id, each in sorted(explanations().items()))
     return "\n".join([HEAD, *(line for section in sections for line in section)])

@@ -57,11 +57,9 @@ class ApiServer:
     # Hooks that a larger simulation overrides
 
     def new_uid(self) -> str:
-        """Return a UID that no other object has."""
         return f"uid-{next(self._numbers)}"
 
     def timestamp(self) -> str:
-        """Return the current time as it is written into objects."""
         return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def item(self, plural: str, content: JSON) -> Item:  # noqa: ARG002 -- for those that keep more

@@ -10,7 +10,6 @@ TERMINAL_CONDITIONS = frozenset({"Complete", "Failed"})
 
 
 def condition(kind: str, now: str, reason: str = "", message: str = "") -> JSON:
-    """Return a condition whose status is True."""
     return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
 
 
@@ -20,12 +19,10 @@ def has_condition(job: JSON, *kinds: str) -> bool:
 
 
 def is_finished(job: JSON) -> bool:
-    """Whether the Job has completed or failed."""
     return has_condition(job, *TERMINAL_CONDITIONS)
 
 
 def is_suspended(job: JSON) -> bool:
-    """Whether the Job has a true Suspended condition."""
     return has_condition(job, "Suspended")
 
 

@@ -129,7 +129,6 @@ def encode_item(item: Item, kind: Resource, metadata_only: bool) -> bytes:
 
 
 def refusal_answer(error: RefusedError) -> Answer:
-    """Return the answer to a refused request."""
     return Answer(error.code, encode(status(error.code, error.reason, str(error))))
 
 
@@ -170,7 +169,6 @@ class Rest:
         return Target(kind, match["ns"] or "", match["name"] or "", match["sub"] or "")
 
     def watch(self, request: Request, target: Target) -> Watch:
-        """Return the watch that a request asks for."""
         collection = self.server.storage[target.kind.plural]
         return Watch(collection, target.kind, _scope(request, target), request.metadata_only)
 

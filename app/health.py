@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Final
+from typing import Any
 from urllib.parse import parse_qs
 
 from httpserver.address import Address, bind
@@ -28,12 +28,6 @@ SHARED_SECONDS = 1.0
 
 DIAL_TIMEOUT = 10.0
 """Seconds for a TLS handshake with our own webhook server."""
-
-CRD_NOT_FOUND: Final = "the CRD of JobSets has not been found yet"
-CERTIFICATES_NOT_READY: Final = "certificates are not ready"
-RIGHTS_NOT_KNOWN: Final = "the manager's rights are not known yet"
-CACHES_NOT_STARTED: Final = "the caches are not filled yet"
-WEBHOOK_NOT_STARTED: Final = "webhook server has not been started yet"
 
 
 class Health:

@@ -5,7 +5,7 @@ Other packages know only the small protocols that the hooks implement. `app.metr
 """
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 from prometheus_client import (
@@ -59,8 +59,8 @@ class QueueHooks(QueueMetrics):
         self.bound: WorkQueue[Any] | None = None
         self._adds = metrics.adds.labels(name, name)
         self._retries = metrics.retries.labels(name, name)
-        self._waited = metrics.waited.labels(name, name)
-        self._worked = metrics.worked.labels(name, name)
+        self._wait_seconds = metrics.wait_seconds.labels(name, name)
+        self._work_seconds = metrics.work_seconds.labels(name, name)
 
     def bind(self, queue: WorkQueue[Any]) -> None:
         """Read depth and running times from this queue. Scrapes must run in the queue's event loop."""
@@ -70,10 +70,10 @@ class QueueHooks(QueueMetrics):
         self._adds.inc()
 
     def on_take(self, waited: float) -> None:
-        self._waited.observe(waited)
+        self._wait_seconds.observe(waited)
 
     def on_done(self, worked: float) -> None:
-        self._worked.observe(worked)
+        self._work_seconds.observe(worked)
 
     def on_retry(self) -> None:
         self._retries.inc()
@@ -83,25 +83,15 @@ class _QueueFamilies(Collector):
     """The workqueue_* metrics of all queues. As a collector, it computes the gauges."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.adds = Counter(
-            "workqueue_adds_total", "Total number of adds handled by workqueue", QUEUE_LABELS, registry=registry
+        counter = partial(Counter, labelnames=QUEUE_LABELS, registry=registry)
+        histogram = partial(Histogram, labelnames=QUEUE_LABELS, registry=registry, buckets=QUEUE_BUCKETS)
+        self.adds = counter("workqueue_adds_total", "Total number of adds handled by workqueue")
+        self.retries = counter("workqueue_retries_total", "Total number of retries handled by workqueue")
+        self.wait_seconds = histogram(
+            "workqueue_queue_duration_seconds", "How long in seconds an item stays in workqueue before being requested"
         )
-        self.retries = Counter(
-            "workqueue_retries_total", "Total number of retries handled by workqueue", QUEUE_LABELS, registry=registry
-        )
-        self.waited = Histogram(
-            "workqueue_queue_duration_seconds",
-            "How long in seconds an item stays in workqueue before being requested",
-            QUEUE_LABELS,
-            registry=registry,
-            buckets=QUEUE_BUCKETS,
-        )
-        self.worked = Histogram(
-            "workqueue_work_duration_seconds",
-            "How long in seconds processing an item from workqueue takes",
-            QUEUE_LABELS,
-            registry=registry,
-            buckets=QUEUE_BUCKETS,
+        self.work_seconds = histogram(
+            "workqueue_work_duration_seconds", "How long in seconds processing an item from workqueue takes"
         )
         self.queues: dict[str, QueueHooks] = {}
         registry.register(self)
@@ -126,19 +116,16 @@ class _QueueFamilies(Collector):
 
     @staticmethod
     def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
+        gauge = partial(GaugeMetricFamily, labels=QUEUE_LABELS)
         return (
-            GaugeMetricFamily(
-                "workqueue_depth", "Current depth of workqueue by priority", labels=[*QUEUE_LABELS, "priority"]
-            ),
-            GaugeMetricFamily(
+            gauge("workqueue_depth", "Current depth of workqueue by priority", labels=[*QUEUE_LABELS, "priority"]),
+            gauge(
                 "workqueue_unfinished_work_seconds",
                 "Seconds of work in progress that work_duration has not observed yet; large values mean stuck workers",
-                labels=QUEUE_LABELS,
             ),
-            GaugeMetricFamily(
+            gauge(
                 "workqueue_longest_running_processor_seconds",
                 "Seconds that the longest running worker has been at its item",
-                labels=QUEUE_LABELS,
             ),
         )
 
@@ -150,29 +137,29 @@ class ControllerHooks(ControllerMetrics):
         self._results = {result: families.results.labels(name, result) for result in RECONCILE_RESULTS}
         self._seconds = families.seconds.labels(name)
         self._errors = families.errors.labels(name)
-        self._terminal = families.terminal.labels(name)
+        self._terminal_errors = families.terminal_errors.labels(name)
         self._panics = families.panics.labels(name)
-        self._active = families.active.labels(name)
-        self._calls = families.calls.labels(name)
+        self._active_workers = families.active_workers.labels(name)
+        self._requests = families.requests.labels(name)
 
     def on_reconcile(self, result: str, seconds: float) -> None:
         self._results[result].inc()
         self._seconds.observe(seconds)
 
     def on_requests(self, requests: int) -> None:
-        self._calls.observe(requests)
+        self._requests.observe(requests)
 
     def on_failure(self) -> None:
         self._errors.inc()
 
     def on_terminal_failure(self) -> None:
-        self._terminal.inc()
+        self._terminal_errors.inc()
 
     def on_panic(self) -> None:
         self._panics.inc()
 
     def active(self, workers: int) -> None:
-        self._active.set(workers)
+        self._active_workers.set(workers)
 
 
 class _ControllerFamilies:
@@ -182,31 +169,30 @@ class _ControllerFamilies:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"controller_runtime_{name}", text, ("controller", *labels), registry=registry)
 
-        def gauge(name: str, text: str) -> Gauge:
-            return Gauge(f"controller_runtime_{name}", text, ("controller",), registry=registry)
-
         self.results = counter("reconcile_total", "Total number of reconciliations per controller", "result")
         self.errors = counter("reconcile_errors_total", "Total number of reconciliation errors per controller")
-        self.terminal = counter(
+        self.terminal_errors = counter(
             "terminal_reconcile_errors_total", "Total number of terminal reconciliation errors per controller"
         )
         self.panics = counter("reconcile_panics_total", "Total number of unexpected errors per controller")
-        self.seconds = Histogram(
+        gauge = partial(Gauge, labelnames=("controller",), registry=registry)
+        self.workers = gauge(
+            "controller_runtime_max_concurrent_reconciles", "Maximum number of concurrent reconciles per controller"
+        )
+        self.active_workers = gauge(
+            "controller_runtime_active_workers", "Number of currently used workers per controller"
+        )
+        histogram = partial(Histogram, labelnames=("controller",), registry=registry)
+        self.seconds = histogram(
             "controller_runtime_reconcile_time_seconds",
             "Length of time per reconciliation per controller",
-            ("controller",),
-            registry=registry,
             buckets=RECONCILE_BUCKETS,
         )
-        self.calls = Histogram(
+        self.requests = histogram(
             "jobset_reconcile_api_calls",
             "Number of API requests of one reconciliation, repeated ones included",
-            ("controller",),
-            registry=registry,
             buckets=CALL_BUCKETS,
         )
-        self.workers = gauge("max_concurrent_reconciles", "Maximum number of concurrent reconciles per controller")
-        self.active = gauge("active_workers", "Number of currently used workers per controller")
 
 
 class RequestHooks:
@@ -229,61 +215,58 @@ class WebhookHooks(PolicyHooks):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         super().__init__(registry)
-        self._in_flight = Gauge(
+        counter = partial(Counter, registry=registry)
+        in_flight = Gauge(
             "controller_runtime_webhook_requests_in_flight",
             "Current number of admission requests being served",
             ("webhook",),
             registry=registry,
         )
-        self._requests = Counter(
+        answers = counter(
             "controller_runtime_webhook_requests_total",
             "Total number of admission requests by answer code",
             ("webhook", "code"),
-            registry=registry,
         )
-        self._latency = Histogram(
+        latency = Histogram(
             "controller_runtime_webhook_latency_seconds",
             "Latency of processing admission requests",
             ("webhook",),
             registry=registry,
         )
-        self._refusals = Counter(
+        self._refusals = counter(
             "jobset_admission_refusals_total",
             "Total number of objects that admission refused, by broken rule",
             ("webhook", "rule"),
-            registry=registry,
         )
         # Cached, since looking up a child metric by its labels costs more than counting.
-        self._counting = cache(self._in_flight.labels)
-        self._coded = cache(self._requests.labels)
-        self._timing = cache(self._latency.labels)
+        self._in_flight = cache(in_flight.labels)
+        self._answers = cache(answers.labels)
+        self._latency = cache(latency.labels)
 
     def on_start(self, path: str) -> None:
-        self._counting(path).inc()
+        self._in_flight(path).inc()
 
     def on_refusal(self, path: str, rule: str) -> None:
         self._refusals.labels(path, rule).inc()
 
     def on_finish(self, path: str, code: int, seconds: float) -> None:
-        self._counting(path).dec()
-        self._coded(path, code).inc()
-        self._timing(path).observe(seconds)
+        self._in_flight(path).dec()
+        self._answers(path, code).inc()
+        self._latency(path).observe(seconds)
 
 
 class MilestoneHooks:
     """Implements `controllers.jobset.milestones.Milestones`: how long JobSets took, without a label of the JobSet."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def seconds(name: str, text: str) -> Histogram:
-            return Histogram(name, text, registry=registry, buckets=ATTEMPT_BUCKETS)
-
-        self._created = seconds(
+        histogram = partial(Histogram, registry=registry, buckets=ATTEMPT_BUCKETS)
+        self._created = histogram(
             "jobset_jobs_created_seconds", "Seconds from creation or resume of a JobSet until all its Jobs existed"
         )
-        self._ready = seconds(
+        self._ready = histogram(
             "jobset_ready_seconds", "Seconds from creation or resume of a JobSet until all its Jobs were ready or done"
         )
-        self._restarted = seconds(
+        self._restarted = histogram(
             "jobset_restart_seconds", "Seconds from the decision to restart a JobSet until all Jobs were ready again"
         )
 
@@ -328,24 +311,17 @@ class _CertificateFamilies:
     """The metrics of all certificates."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.expiry = Gauge(
-            "jobset_certificate_expiry_seconds",
-            "Unix time at which a certificate in use ends",
-            ("name",),
-            registry=registry,
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        self.expiry = gauge(
+            "jobset_certificate_expiry_seconds", "Unix time at which a certificate in use ends", ("name",)
         )
-        self.webhooks = Gauge(
+        self.webhooks = gauge(
             "jobset_webhooks_registered",
             "Webhooks that a webhook configuration lists: by none, the API server calls none",
             ("configuration",),
-            registry=registry,
         )
-        self.reads = Counter(
-            "certwatcher_read_certificate_total", "Total number of certificate reads", registry=registry
-        )
-        self.errors = Counter(
-            "certwatcher_read_certificate_errors_total", "Total number of certificate read errors", registry=registry
-        )
+        self.reads = counter("certwatcher_read_certificate_total", "Total number of certificate reads")
+        self.errors = counter("certwatcher_read_certificate_errors_total", "Total number of certificate read errors")
 
 
 class Metrics:
@@ -366,8 +342,7 @@ class Metrics:
         self.outcomes = OutcomeHooks(self._registry)
         self.milestones = MilestoneHooks(self._registry)
         self._certificates = _CertificateFamilies(self._registry)
-        collectors: tuple[Any, ...] = (ProcessCollector, PlatformCollector, GCCollector)
-        for collector in collectors:
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
 
     def queue(self, name: str) -> QueueHooks:

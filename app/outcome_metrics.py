@@ -1,5 +1,7 @@
 """Metrics of how JobSets end, under the names that dashboards of the Go JobSet use (docs/reference/metrics.md)."""
 
+from functools import partial
+
 from prometheus_client import CollectorRegistry, Counter
 
 
@@ -7,29 +9,25 @@ class OutcomeHooks:
     """Implements `controllers.jobset.endings.Outcomes`: ends of JobSets by name, and the costs of failures in total."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, text: str) -> Counter:
-            return Counter(name, f"The total number of {text}", ("jobset_name", "namespace"), registry=registry)
-
+        counter = partial(Counter, registry=registry)
+        set_counter = partial(counter, labelnames=("jobset_name", "namespace"))
         self._by_state = {
-            "Failed": counter("jobset_failed_total", "failed JobSets"),
-            "Completed": counter("jobset_completed_total", "completed JobSets"),
+            "Failed": set_counter("jobset_failed_total", "The total number of failed JobSets"),
+            "Completed": set_counter("jobset_completed_total", "The total number of completed JobSets"),
         }
-        self._deadline_exceeded = counter(
-            "jobset_active_deadline_exceeded_total", "JobSets that failed by their deadline"
+        self._deadline_exceeded = set_counter(
+            "jobset_active_deadline_exceeded_total", "The total number of JobSets that failed by their deadline"
         )
-        self._start_timed_out = counter(
-            "jobset_start_timeouts_total", "attempts that ended because a pod did not run in time"
+        self._start_timed_out = set_counter(
+            "jobset_start_timeouts_total", "The total number of attempts that ended because a pod did not run in time"
         )
-
-        self._by_node = Counter(
-            "jobset_node_failures_total", "The total number of attempts that a failed node ended", registry=registry
+        self._node_failures = counter(
+            "jobset_node_failures_total", "The total number of attempts that a failed node ended"
         )
-        self._running = Counter(
-            "jobset_running_seconds_total", "Seconds that JobSets ran, all their Jobs ready or done", registry=registry
+        self._running_seconds = counter(
+            "jobset_running_seconds_total", "Seconds that JobSets ran, all their Jobs ready or done"
         )
-        self._lost = Counter(
-            "jobset_lost_seconds_total", "Seconds that JobSets were to run and did not", registry=registry
-        )
+        self._lost_seconds = counter("jobset_lost_seconds_total", "Seconds that JobSets were to run and did not")
 
     def on_end(self, namespace: str, name: str, state: str) -> None:
         """`state` is the terminal state: Completed or Failed."""
@@ -45,12 +43,12 @@ class OutcomeHooks:
 
     def node_failed(self) -> None:
         """Count an attempt of a JobSet that ended because of a node."""
-        self._by_node.inc()
+        self._node_failures.inc()
 
     def on_seconds(self, running: int, lost: int) -> None:
         """Add seconds that a JobSet has run or lost."""
-        self._running.inc(running)
-        self._lost.inc(lost)
+        self._running_seconds.inc(running)
+        self._lost_seconds.inc(lost)
 
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of a deleted JobSet. Otherwise memory would grow with every JobSet."""

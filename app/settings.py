@@ -10,9 +10,7 @@ all faults at once.
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
@@ -25,10 +23,10 @@ from pydantic.alias_generators import to_camel
 
 from api import keys
 from api.features import FeatureGateError, FeatureGates, gate_faults
-from app.durations import Duration, duration_text
 from app.settings_faults import GateFaultsError, fault_lines, initial_fault
+from app.settings_types import BindAddress, Duration, Host, Texts, as_tuple
 from certs.tls import check_options
-from httpserver.address import BindError, check_host, parse_bind_address
+from kube.model.durations import duration_text
 from kube.model.validation import dns1035_label, dns1123_label, dns1123_subdomain
 from kube.resources import CONFIG_MAPS, SECRETS
 from webhooks.jobset.subject import DEFAULT_LIMITS
@@ -43,27 +41,6 @@ class SettingsError(Exception):
     """The configuration cannot be used. The text has a line for each fault: where it is, and what is wrong."""
 
 
-def _check_bind_address(text: str) -> str:
-    try:
-        if text:
-            parse_bind_address(text)
-    except BindError as error:
-        raise ValueError(str(error)) from error
-    return text
-
-
-def _check_host(text: str) -> str:
-    try:
-        check_host(text)
-    except BindError as error:
-        raise ValueError(str(error)) from error
-    return text
-
-
-BindAddress = Annotated[str, AfterValidator(_check_bind_address)]
-Host = Annotated[str, AfterValidator(_check_host)]
-_as_tuple = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
-Texts = Annotated[tuple[str, ...], _as_tuple]
 LookUp = Literal["ConfigMaps", "Secrets"]
 LOOK_UPS = {"ConfigMaps": CONFIG_MAPS, "Secrets": SECRETS}
 """The resource of each value of childDryRun.lookUp."""
@@ -264,7 +241,7 @@ class DryRunSettings(_Section):
     """False: only existing volume claims are read."""
     budget: Duration = Field(3.0, examples=["3s"])
     """Time for all questions about one JobSet, those about existing volume claims included; at most 8s."""
-    look_up: Annotated[tuple[LookUp, ...], _as_tuple] = Field((), examples=[["ConfigMaps", "Secrets"]])
+    look_up: Annotated[tuple[LookUp, ...], as_tuple] = Field((), examples=[["ConfigMaps", "Secrets"]])
     """What is looked up in the namespace of a new JobSet, too, so that admission warns of what its pods name and does
     not exist. Each needs a right of its own (docs/admission-security.md#configmaps-and-secrets)."""
 

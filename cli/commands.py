@@ -15,8 +15,8 @@ from dataclasses import fields
 from importlib import import_module
 from typing import Any, NoReturn, TypeAlias
 
-from app.terminal import raw_stream
 from cli.table import COMMANDS
+from cli.terminal import raw_stream
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (it has no public name)
 _CHOICE = re.compile(r"invalid choice: '?([^']*)'? \(choose from (.*)\)$")

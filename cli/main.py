@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from app.terminal import escaped_streams
 from cli.commands import Commands, Parser
 from cli.table import COMMANDS, overview
+from cli.terminal import escaped_streams
 
 COMPLETION_VARIABLE = "_ARGCOMPLETE"
 """Environment variable with which the shell function of argcomplete requests completions."""

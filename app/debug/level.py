@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from app.durations import duration_text, parse_duration
 from app.logs import LogSettingsError, level_name, parse_level, set_level
 from kube.clock import now, rfc3339
+from kube.model.durations import duration_text, parse_duration
 from kube.model.jsontree import rephrase_for_json
 from kube.model.meta import JSON
 

@@ -3,23 +3,12 @@
 from collections.abc import Sequence
 
 from app.debug.pages import Debug
-from app.health import (
-    CACHES_NOT_STARTED,
-    CERTIFICATES_NOT_READY,
-    CRD_NOT_FOUND,
-    RIGHTS_NOT_KNOWN,
-    WEBHOOK_NOT_STARTED,
-    Health,
-    fails,
-    passes,
-)
+from app.health import Health, fails, passes
 from app.manager.options import Deps
 from app.metrics_server import Guard, MetricsApp, metrics_server
 from app.workers import Worker
 from httpserver.address import parse_bind_address
 from kube.reviews import Reviewer
-
-STOPPING = "the manager is stopping"
 
 
 def start_endpoints(deps: Deps, workers: Sequence[Worker] = ()) -> Health:
@@ -33,19 +22,17 @@ def start_endpoints(deps: Deps, workers: Sequence[Worker] = ()) -> Health:
         readiness_path=settings.health.readiness_endpoint_name,
     )
     health.set_readiness("shutdown", passes)
-    health.set_readiness("crd", fails(CRD_NOT_FOUND))
-    supervisor.on_stop(lambda: health.set_readiness("shutdown", fails(STOPPING)))
+    health.set_readiness("crd", fails("the CRD of JobSets has not been found yet"))
+    supervisor.on_stop(lambda: health.set_readiness("shutdown", fails("the manager is stopping")))
     if deps.options.webhooks:
-        health.set_readiness("certificates", fails(CERTIFICATES_NOT_READY))
-        health.set_readiness("webhook", fails(WEBHOOK_NOT_STARTED))
+        health.set_readiness("certificates", fails("certificates are not ready"))
+        health.set_readiness("webhook", fails("webhook server has not been started yet"))
     if deps.options.controllers:
-        health.set_readiness("rights", fails(RIGHTS_NOT_KNOWN))
-        health.set_readiness("caches", fails(CACHES_NOT_STARTED))
-    address = parse_bind_address(settings.health.health_probe_bind_address)
-    if address is not None:
+        health.set_readiness("rights", fails("the manager's rights are not known yet"))
+        health.set_readiness("caches", fails("the caches are not filled yet"))
+    if address := parse_bind_address(settings.health.health_probe_bind_address):
         supervisor.start(health.server(address).run(), "health")
-    address = parse_bind_address(settings.metrics.bind_address)
-    if address is not None:
+    if address := parse_bind_address(settings.metrics.bind_address):
         app = MetricsApp(deps.metrics, Guard(Reviewer(deps.client)), Debug(workers))
         server = metrics_server(app, address, cert_dir=settings.metrics.cert_dir, tls=settings.tls)
         health.set_readiness("metrics", server.unready)

@@ -169,7 +169,7 @@ def _job_count(text: str) -> tuple[str, int]:
 
 
 def _seconds(text: str) -> float:
-    from app.durations import parse_duration  # noqa: PLC0415 (only for this flag)
+    from kube.model.durations import parse_duration  # noqa: PLC0415 (only for this flag)
 
     try:
         return parse_duration(text)

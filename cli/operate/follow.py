@@ -8,11 +8,11 @@ from typing import Any, TextIO
 import msgspec
 
 from api.jobset import JobSet
-from app.terminal import lines_of_programs
 from cli import session
 from cli.messages import printable
 from cli.operate.unread import unread_log, unread_log_messages
 from cli.operate.wait import raise_refusal, watch_jobset
+from cli.terminal import lines_of_programs
 from jobset_client.log_order import Log, LogPod, log_pod, logs, newest_attempt, selector
 from jobset_client.states import end_summary
 from jobset_client.words import count_noun

@@ -6,11 +6,11 @@ from typing import TextIO
 
 from api.jobset import JobSet
 from api.layout import layout_of
-from app.terminal import lines_of_programs
 from cli import session
 from cli.messages import printable
 from cli.operate.follow import Follower
 from cli.operate.unread import UnreadLog, unread_log, unread_log_messages
+from cli.terminal import lines_of_programs
 from jobset_client.errors import RefusedError
 from jobset_client.log_order import LOGS_ARE_GONE, Log, LogPod, log_pod, logs, newest_attempt, pods_of_attempt, selector
 from jobset_client.states import end_summary, title

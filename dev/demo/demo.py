@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from app.terminal import raw_stream
 from authoring.examples import EXAMPLES
+from cli.terminal import raw_stream
 from cli.ui.cli import ADDRESS
 from dev import local
 from dev.cluster.assets import Sources, locate

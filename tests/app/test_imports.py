@@ -9,7 +9,16 @@ import pytest
 
 from tests.support.pages.files import ROOT
 
-WITHOUT_FLAGS = {"cli", "cli.main", "cli.commands", "cli.table", "app", "app.terminal", "jobset_controller"}
+WITHOUT_FLAGS = {
+    "cli",
+    "cli.main",
+    "cli.commands",
+    "cli.table",
+    "cli.terminal",
+    "app",
+    "app.terminal",
+    "jobset_controller",
+}
 """All that there is of ours before a command is called."""
 VERSION, COMPLETION, CHECK, EXPLAIN = (
     {"app.version"},

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from app.durations import duration_text, parse_duration
 from app.settings import Settings, SettingsError
 from app.settings_file import load, parse
+from kube.model.durations import duration_text, parse_duration
 
 HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"
 

@@ -1,9 +1,7 @@
-"""Durations as Go writes them, in the configuration file. Pure."""
+"""Durations as Go writes them, such as `15s` or `1m30s`. Pure."""
 
 import re
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from typing import Any
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
@@ -15,10 +13,10 @@ def parse_duration(text: Any) -> float:
         raise ValueError("must be a duration such as 15s or 1m30s")
     if text == "0":
         return 0
-    parts = _DURATION.findall(text)
-    if "".join(number + unit for number, unit in parts) != text:
+    numbers_with_units = _DURATION.findall(text)
+    if "".join(number + unit for number, unit in numbers_with_units) != text:
         raise ValueError(f"{text!r} is not a duration: write it like 15s or 1m30s")
-    return float(sum(float(number) * _SECONDS[unit] for number, unit in parts))
+    return float(sum(float(number) * _SECONDS[unit] for number, unit in numbers_with_units))
 
 
 def duration_text(seconds: float) -> str:
@@ -29,11 +27,3 @@ def duration_text(seconds: float) -> str:
     hours, minutes = divmod(int(minutes), 60)
     parts = [f"{number:g}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if number]
     return "".join(parts) or "0s"
-
-
-Duration = Annotated[
-    float,
-    BeforeValidator(parse_duration),
-    PlainSerializer(duration_text, when_used="json"),
-    WithJsonSchema({"type": "string", "format": "duration"}),
-]

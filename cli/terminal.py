@@ -1,0 +1,78 @@
+"""The standard streams of commands.
+
+`main` replaces both streams by `Terminal`, so that the output of every command is escaped. Escaped text has the same
+meaning in JSON, and in YAML as `cli.output` writes it.
+"""
+
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, Final, TextIO
+
+from app.terminal import CONTROL, CONTROLS, escape
+
+_CONTROL_OR_OUR_COLOR: Final = re.compile(rf"\x1b\[(?:[01]|(?:1;)?3[1-6])m|[{CONTROLS}]")
+"""Control characters, and the codes of our own output: bold and six colours. None of these codes hides text."""
+_CONTROL_OR_STYLE: Final = re.compile(rf"\x1b\[[0-9;:]*m|[{CONTROLS}]")
+_RESET: Final = "\x1b[0m"
+
+
+class Terminal:
+    """A text stream that escapes text and writes it to `inner`. At a terminal our own colours stay."""
+
+    def __init__(self, inner: TextIO) -> None:
+        self.inner = inner
+        self._keep = _CONTROL_OR_OUR_COLOR if inner.isatty() else CONTROL
+
+    def write(self, text: str) -> int:
+        """Write the escaped text. Returns the length of `text`, as each text stream does."""
+        self.inner.write(escape(text, self._keep))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write the escaped lines."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+@contextmanager
+def escaped_streams() -> Iterator[None]:
+    """Escape everything that is written to standard output and error, including a traceback that ends the process."""
+    sys.excepthook = _write_traceback
+    with redirect_stdout(Terminal(sys.stdout)), redirect_stderr(Terminal(sys.stderr)):
+        yield
+
+
+def raw_stream(stream: TextIO) -> TextIO:
+    """The stream without escaping, for output that is escaped already."""
+    return stream.inner if isinstance(stream, Terminal) else stream
+
+
+def lines_of_programs(out: TextIO) -> Callable[[str, str], None]:
+    """A function that writes a prefix and a line of a program's output.
+
+    Unless `out` is a terminal, the line is written as it is. At a terminal, the line keeps its colours, which are reset
+    at its end. Only the part after its last carriage return is shown.
+    """
+    stream = raw_stream(out)
+    if not stream.isatty():
+        return lambda prefix, line: _write(stream, f"{prefix} {line}\n")
+    return lambda prefix, line: _write(stream, f"{escape(prefix)} {_coloured_line(line)}\n")
+
+
+def _coloured_line(line: str) -> str:
+    last = escape(line.rstrip("\r").rpartition("\r")[2], _CONTROL_OR_STYLE)
+    return last + _RESET if "\x1b" in last else last
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(text)
+
+
+def _write_traceback(*error: Any) -> None:
+    sys.stderr.write(escape("".join(traceback.format_exception(*error))))

@@ -23,6 +23,7 @@ ATTEMPT = "jobset.sigs.k8s.io/in-place-restart-attempt"
 FAILURE = "jobset.sigs.k8s.io/in-place-restart-failure"
 ACKNOWLEDGED = "jobset.sigs.k8s.io/maintenance-acknowledged"
 FIELD_MANAGER = "in-place-restart-agent"
+# The time limit of a request.
 REQUEST_SECONDS = 10.0
 # The agent asks the API server to end a watch after a random number of seconds in this range, so that thousands of
 # agents do not reconnect together.
@@ -84,9 +85,9 @@ class Api:
         self._connection: HTTPConnection | None = None
         self._answer: HTTPResponse | None = None
         self._sock: socket.socket | None = None
-        self._version = ""
+        self._resource_version = ""
         self._path = _JOBSETS.format(quote(settings.namespace, safe=""))
-        self._select = {"fieldSelector": f"metadata.name={settings.jobset}"}
+        self._selector = {"fieldSelector": f"metadata.name={settings.jobset}"}
 
     def close(self) -> None:
         if self._answer is not None:  # closing the connection does not always close its answer
@@ -100,16 +101,15 @@ class Api:
         """Make the open request fail."""
         if (sock := self._sock) is not None:
             with contextlib.suppress(OSError):
-                socket.socket.shutdown(
-                    sock, socket.SHUT_RDWR
-                )  # SSLSocket.shutdown would change state that the other thread reads
+                # SSLSocket.shutdown would change state that the other thread reads.
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def read_jobset(self) -> JSON | None:
         """The JobSet, read from etcd and not from the watch cache; None if it does not exist."""
         with self._request_errors(f"reading jobset {self._settings.jobset}"):
-            answer = self._request("GET", f"{self._path}?{urlencode(self._select)}", REQUEST_SECONDS)
+            answer = self._request("GET", f"{self._path}?{urlencode(self._selector)}", REQUEST_SECONDS)
             jobset_list = self._decode(answer.read(self._longest_answer + 1))
-            self._version = jobset_list["metadata"]["resourceVersion"]
+            self._resource_version = jobset_list["metadata"]["resourceVersion"]
             return next(iter(jobset_list["items"]), None)
 
     def watch(self, is_wanted: Callable[[], bool] = lambda: True) -> Iterator[JSON | None]:
@@ -120,7 +120,7 @@ class Api:
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreads load, protects nothing
         query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
         with self._request_errors(f"watching jobset {self._settings.jobset}"):
-            url = f"{self._path}?{urlencode({**self._select, **query, 'resourceVersion': self._version})}"
+            url = f"{self._path}?{urlencode({**self._selector, **query, 'resourceVersion': self._resource_version})}"
             # This timeout is for an API server that hangs. TCP keep-alive detects a dead network much earlier.
             answer = self._request("GET", url, seconds + REQUEST_SECONDS)
             _raise_unless_wanted(is_wanted)  # an earlier `interrupt` may have missed this connection
@@ -129,7 +129,7 @@ class Api:
                 kind, item = event["type"], event["object"]
                 if kind == "ERROR":
                     raise ApiError(f"the watch ended: {item.get('message') or item}")
-                self._version = item["metadata"]["resourceVersion"]
+                self._resource_version = item["metadata"]["resourceVersion"]
                 if kind != "BOOKMARK":
                     yield None if kind == "DELETED" else item
             _raise_unless_wanted(is_wanted)
@@ -212,6 +212,6 @@ def _refusal(answer: HTTPResponse) -> ApiError:
     except (ValueError, KeyError, TypeError):
         text = text.strip() or answer.reason
     hint = f"; {_HINTS[answer.status]}" if answer.status in _HINTS else ""
-    after = answer.headers.get("Retry-After", "")
-    pause = float(after) if after.isdigit() else 0.0
+    retry_after = answer.headers.get("Retry-After", "")
+    pause = float(retry_after) if retry_after.isdigit() else 0.0
     return ApiError(f"HTTP {answer.status}: {text[:500]}{hint}", pause, forbidden=answer.status == 403)

@@ -1,4 +1,4 @@
-"""Watches the JobSet and passes on each action when it is due. It writes only the annotation of the pod.
+"""Watches the JobSet, calls `act` with each action that is due, and reports attempts in annotations of the pod.
 
 Each round lists the JobSet, reports the attempt, then watches from the resourceVersion of the list. So no decision is
 made before the report is stored, and no change in between is missed. The list never comes from a cache: with an attempt

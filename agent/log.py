@@ -28,7 +28,7 @@ class Lines:
     """Cuts a stream of bytes into lines, and keeps the first `LONGEST_LINE` bytes of each."""
 
     def __init__(self) -> None:
-        self._open = b""
+        self._open_line = b""
 
     def cut(self, data: bytes) -> list[bytes]:
         """The lines that are complete now. A line that reaches the limit is complete then; its rest is skipped."""
@@ -36,15 +36,15 @@ class Lines:
         lines = []
         for part in ended:
             lines.append(self._extend_line(part))
-            self._open = b""
-        was_full = len(self._open) >= LONGEST_LINE
-        self._open = self._extend_line(last_part)
-        if not was_full and len(self._open) >= LONGEST_LINE:
-            lines.append(self._open)
+            self._open_line = b""
+        was_full = len(self._open_line) >= LONGEST_LINE
+        self._open_line = self._extend_line(last_part)
+        if not was_full and len(self._open_line) >= LONGEST_LINE:
+            lines.append(self._open_line)
         return [line for line in lines if line]
 
     def _extend_line(self, part: bytes) -> bytes:
-        return self._open + part[: LONGEST_LINE - len(self._open)]
+        return self._open_line + part[: LONGEST_LINE - len(self._open_line)]
 
 
 class WorkerLog:
@@ -57,7 +57,7 @@ class WorkerLog:
         self._match = match
         self._stderr_end = b""
         self._matched = threading.Semaphore(0)
-        self._draining = False
+        self._is_draining = False
         self._ended = threading.Event()
         pipes = {number: os.pipe() for number in ((2,) if match is None else (1, 2))}
         self._readers = {pipe[0]: number for number, pipe in pipes.items()}
@@ -91,16 +91,16 @@ class WorkerLog:
         self._ended.set()
 
     def _match_lines(self, match: Callable[[list[bytes]], None], lines: list[bytes]) -> None:
-        if lines and not self._draining:
+        if lines and not self._is_draining:
             match(lines)
             self._matched.acquire()
 
     def last_lines(self) -> str:
         """The last lines of stderr. A single line that is longer than `LAST_BYTES` loses its start."""
-        last = self._stderr_end
-        if len(last) > LAST_BYTES:
-            last = last.partition(b"\n")[2] or last[1:]
-        return last.decode(errors="replace").strip()
+        stderr_end = self._stderr_end
+        if len(stderr_end) > LAST_BYTES:
+            stderr_end = stderr_end.partition(b"\n")[2] or stderr_end[1:]
+        return stderr_end.decode(errors="replace").strip()
 
     def release(self) -> None:
         """Let the worker's output continue after its lines were matched."""
@@ -108,7 +108,7 @@ class WorkerLog:
 
     def drain(self, seconds: float) -> None:
         """Stop matching, and wait until the worker's output is passed on."""
-        self._draining = True
+        self._is_draining = True
         self._matched.release()
         self._ended.wait(seconds)
 

@@ -12,6 +12,7 @@ import threading
 
 REQUEST_SECONDS = 1.0
 LONGEST_REQUEST = 4096
+"""Bytes of a request that are read."""
 
 
 class Probe:
@@ -19,15 +20,15 @@ class Probe:
 
     def __init__(self, port: int, path: str) -> None:
         """Listen on `port`, or on a free port if it is 0. Raises OSError."""
-        dual = socket.has_dualstack_ipv6()
-        family = socket.AF_INET6 if dual else socket.AF_INET
-        self._server = socket.create_server(("", port), family=family, dualstack_ipv6=dual, backlog=16)
+        has_dual_stack = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if has_dual_stack else socket.AF_INET
+        self._server = socket.create_server(("", port), family=family, dualstack_ipv6=has_dual_stack, backlog=16)
         self.port: int = self._server.getsockname()[1]
         self._path = path.encode()
-        self._lifted = threading.Event()
+        self._barrier_lifted = threading.Event()
 
     def lift(self) -> None:
-        self._lifted.set()
+        self._barrier_lifted.set()
 
     def serve(self) -> None:
         """Answer requests forever; for a thread of its own."""
@@ -45,7 +46,7 @@ class Probe:
         words = request.split(b" ", 2)
         if len(words) < 3 or words[0] != b"GET" or words[1].partition(b"?")[0] != self._path:
             status, text = b"404 Not Found", b"no such probe\n"
-        elif self._lifted.is_set():
+        elif self._barrier_lifted.is_set():
             status, text = b"200 OK", b"the barrier is down\n"
         else:
             status, text = b"503 Service Unavailable", b"the barrier is up\n"

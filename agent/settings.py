@@ -1,4 +1,4 @@
-"""The agent's settings from the environment: read once, every problem reported at once."""
+"""Reads the settings of the agent from its environment, and reports all problems together."""
 
 from __future__ import annotations
 
@@ -110,15 +110,16 @@ def read_settings(env: Mapping[str, str], program: Sequence[str] = ()) -> Settin
         problems.append("WORKER_COMMAND and a command after -- exclude each other: set one of them")
     if in_place:
         problems += [f"{name} is not set: {hint}" for name, hint in required.items() if not env.get(name)]
-    probe = [name for name in ("STARTUP_PROBE_PATH", "STARTUP_PROBE_PORT") if env.get(name)]
-    if has_worker and probe:
+    probe_variables = [name for name in ("STARTUP_PROBE_PATH", "STARTUP_PROBE_PORT") if env.get(name)]
+    if has_worker and probe_variables:
         problems.append(
-            f"{'WORKER_COMMAND' if command else 'a command after --'} and {' and '.join(probe)} exclude each other: set"
-            " the command alone to run the worker as a child of the agent, the probe alone to run the agent beside it"
+            f"{'WORKER_COMMAND' if command else 'a command after --'} and {' and '.join(probe_variables)} exclude each"
+            " other: set the command alone to run the worker as a child of the agent, the probe alone to run the agent"
+            " beside it"
         )
-    path = env.get("STARTUP_PROBE_PATH") or DEFAULT_PATH
-    if not path.startswith("/"):
-        problems.append(f"STARTUP_PROBE_PATH is {path!r}: it has to start with /")
+    probe_path = env.get("STARTUP_PROBE_PATH") or DEFAULT_PATH
+    if not probe_path.startswith("/"):
+        problems.append(f"STARTUP_PROBE_PATH is {probe_path!r}: it has to start with /")
     shell = _find_shell(env, problems) if command or env.get("STACK_DUMP_COMMAND") else ""
     account = Path(env.get("SERVICE_ACCOUNT_DIR") or SERVICE_ACCOUNT)
     restart_failed = _restarts_worker(env, "RESTART_FAILED_WORKER", problems, has_worker=has_worker)
@@ -136,7 +137,7 @@ def read_settings(env: Mapping[str, str], program: Sequence[str] = ()) -> Settin
         worker=(shell, "-c", command) if command else tuple(program) or None,
         shell=shell,
         probe_port=read_number(env, "STARTUP_PROBE_PORT", DEFAULT_PORT, 65535, problems),
-        probe_path=path,
+        probe_path=probe_path,
         message_path=Path(env.get("TERMINATION_MESSAGE_PATH") or DEFAULT_MESSAGE_PATH),
         acknowledgement=Path(env.get(ACKNOWLEDGEMENT) or DEFAULT_ACKNOWLEDGEMENT),
         watchdog=read_watchdog(env, problems, has_worker=has_worker),

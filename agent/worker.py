@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 KILL_SECONDS = 5.0
+"""Seconds within which `kill` waits for processes to end."""
 _UNCATCHABLE = {signal.SIGKILL, signal.SIGSTOP}
 _PR_SET_CHILD_SUBREAPER = 36
 

@@ -54,10 +54,10 @@ async def return_pages_after_bursts(requests: Callable[[], int], *, every: float
     last_requests = handled_requests = requests()
     while True:
         await asyncio.sleep(every)
-        if (now := requests()) == last_requests != handled_requests:
+        if (current_requests := requests()) == last_requests != handled_requests:
             await asyncio.to_thread(return_free_pages)  # takes up to 25 ms, without the interpreter's lock
-            handled_requests = now
-        last_requests = now
+            handled_requests = current_requests
+        last_requests = current_requests
 
 
 def unmap_libraries() -> None:

@@ -21,6 +21,7 @@ UNLIMITED: Final = {
 """Loggers without a limit, with their lines. Requests cannot cause such lines: the work queue and client pace them."""
 
 _LONGEST_TEMPLATE: Final = 120
+"""Characters of a message template that a report shows."""
 
 _CallSite = tuple[str, str, int]
 """A logger, and a file and line of the source. Their number is bounded by the size of the program."""

@@ -356,7 +356,7 @@ class Settings(_Section):
 
     @field_validator("feature_gates")
     @classmethod
-    def _together(cls, value: dict[str, bool]) -> dict[str, bool]:
+    def _check_combination(cls, value: dict[str, bool]) -> dict[str, bool]:
         try:
             FeatureGates(value)
         except FeatureGateError as error:

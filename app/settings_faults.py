@@ -10,11 +10,11 @@ from kube.model.suggest import did_you_mean
 
 
 class GateFaultsError(ValueError):
-    """Several feature gates are wrong. `found`: name and message of each."""
+    """Several feature gates are wrong. `faults`: name and message of each."""
 
-    def __init__(self, found: Sequence[tuple[str, str]]) -> None:
-        super().__init__("; ".join(message for _, message in found))
-        self.found = found
+    def __init__(self, faults: Sequence[tuple[str, str]]) -> None:
+        super().__init__("; ".join(message for _, message in faults))
+        self.faults = faults
 
 
 def fault_lines(record: type[BaseModel], error: ValidationError, tree: yaml.Node | None = None) -> Iterator[str]:
@@ -23,7 +23,7 @@ def fault_lines(record: type[BaseModel], error: ValidationError, tree: yaml.Node
         keys = fault["loc"]
         cause = fault.get("ctx", {}).get("error")
         if isinstance(cause, GateFaultsError):
-            for gate, message in cause.found:
+            for gate, message in cause.faults:
                 yield f"{'.'.join(map(str, keys))}.{gate}: {message}{line_words(tree, (*keys, gate))}"
             continue
         message = _rephrase(fault["msg"].removeprefix("Value error, "))

@@ -47,12 +47,12 @@ def with_job_faults(findings: Findings, gates: FeatureGates, *, jobs: bool = Tru
         rjobs = js.spec.replicated_jobs
         unused = [i for i, rjob in enumerate(rjobs) if rjob.replicas == 0]
         children = child_jobs(findings.object, js, gates, range(len(rjobs))) if jobs else []
-        unused_children = child_jobs(findings.object, _with_jobs(js), gates, unused) if unused else []
+        unused_children = child_jobs(findings.object, _with_replicas(js), gates, unused) if unused else []
     except (Unreadable, KeyError, TypeError, AttributeError):
         return findings  # no child Job can be built, which the findings explain
     faults = chain(_job_faults(children), _claim_faults(js) if jobs else ())
-    warnings = map(_as_warning, _new(_job_faults(unused_children), findings, js))
-    return findings.with_findings([*_new(faults, findings, js), *warnings])
+    warnings = map(_as_warning, _new_faults(_job_faults(unused_children), findings, js))
+    return findings.with_findings([*_new_faults(faults, findings, js), *warnings])
 
 
 def _job_faults(children: Iterable[ChildJob]) -> Iterator[FieldError]:
@@ -66,13 +66,13 @@ def _claim_faults(js: JobSet) -> Iterator[FieldError]:
         yield from claim_template_faults(claim, map(_cause, CLAIM(SPEC, claim.spec)))
 
 
-def _new(faults: Iterable[FieldError], findings: Findings, js: JobSet) -> list[FieldError]:
+def _new_faults(faults: Iterable[FieldError], findings: Findings, js: JobSet) -> list[FieldError]:
     """The faults that are not among the findings already, without repetitions."""
     distinct = {(error.path, error.verbatim): error for error in islice(faults, MAX_FINDINGS)}
     return new_findings(distinct.values(), findings.errors, js)
 
 
-def _with_jobs(js: JobSet) -> JobSet:
+def _with_replicas(js: JobSet) -> JobSet:
     """The JobSet with one replica for each ReplicatedJob without replicas."""
     rjobs = tuple(replace(rjob, replicas=rjob.replicas or 1) for rjob in js.spec.replicated_jobs)
     return replace(js, spec=replace(js.spec, replicated_jobs=rjobs))

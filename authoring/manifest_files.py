@@ -68,11 +68,11 @@ class Inputs:
                 self.problems.append(str(error))
                 continue
             for path in paths:
-                yield from self._documents_of_file(path, by_user=path == name)
+                yield from self._documents_of_file(path, is_named=path == name)
 
-    def _documents_of_file(self, path: str, *, by_user: bool) -> Iterator[Document]:
+    def _documents_of_file(self, path: str, *, is_named: bool) -> Iterator[Document]:
         try:
-            source = read(path) if by_user else _read_listed(path)
+            source = read(path) if is_named else _read_listed(path)
         except FileError as error:
             self.problems.append(str(error))
             return

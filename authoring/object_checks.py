@@ -82,11 +82,11 @@ def check_object(obj: JSON, namespace: str = "") -> tuple[list[FieldError], JSON
         other_fields["name"] = STAND_IN
     namespace_path = _METADATA.at("namespace")
     if not isinstance(other_fields.get("namespace", ""), str | None):
-        errors.append(_text(namespace_path, other_fields.pop("namespace")))
+        errors.append(_not_a_text(namespace_path, other_fields.pop("namespace")))
     elif stated := other_fields.get("namespace"):
         errors += [NAME.at(namespace_path, stated, complaint=complaint) for complaint in dns1123_label(stated)]
     for key in ("labels", "annotations"):
-        faults, valid_pairs = _pairs(key, metadata.get(key))
+        faults, valid_pairs = _checked_pairs(key, metadata.get(key))
         errors += faults
         other_fields |= {key: valid_pairs} if valid_pairs else {}
     if namespace and (other_fields.get("namespace") or namespace) != namespace:
@@ -109,14 +109,14 @@ def _name_faults(metadata: JSON) -> Iterator[FieldError]:
         yield NAME_REQUIRED.at(_METADATA.at("name"))
     for key, value in (("name", name), ("generateName", prefix)):
         if not isinstance(value, str | None):
-            yield _text(_METADATA.at(key), value)
+            yield _not_a_text(_METADATA.at(key), value)
     if isinstance(name, str) and (name or not prefix):
-        yield from _bad_name(_METADATA.at("name"), name, name)
+        yield from _name_errors(_METADATA.at("name"), name, name)
     elif isinstance(prefix, str) and not name:
-        yield from _bad_name(_METADATA.at("generateName"), prefix, f"{prefix}x")
+        yield from _name_errors(_METADATA.at("generateName"), prefix, f"{prefix}x")
 
 
-def _bad_name(path: Path, value: str, text: str) -> Iterator[FieldError]:
+def _name_errors(path: Path, value: str, text: str) -> Iterator[FieldError]:
     if not value:
         yield NAME_REQUIRED.at(path)
         return
@@ -124,7 +124,7 @@ def _bad_name(path: Path, value: str, text: str) -> Iterator[FieldError]:
         yield NAME.at(path, value, complaint=complaint)
 
 
-def _pairs(field: str, pairs: Any) -> tuple[list[FieldError], dict[str, str]]:
+def _checked_pairs(field: str, pairs: Any) -> tuple[list[FieldError], dict[str, str]]:
     """Faults of labels or annotations, and the pairs whose value is a text. `field`: their field of the metadata."""
     path = _METADATA.at(field)
     if pairs is None:
@@ -139,7 +139,7 @@ def _pairs(field: str, pairs: Any) -> tuple[list[FieldError], dict[str, str]]:
         if isinstance(value, str):
             texts[key] = value
         elif value is not None:
-            errors.append(_text(path.at(key), value))
+            errors.append(_not_a_text(path.at(key), value))
     if field == "labels":
         for key, value in texts.items():
             errors += [LABEL_VALUE.at(path.at(key), value, complaint=complaint) for complaint in label_value(value)]
@@ -148,7 +148,8 @@ def _pairs(field: str, pairs: Any) -> tuple[list[FieldError], dict[str, str]]:
     return errors, texts
 
 
-def _text(path: Path, value: Any) -> FieldError:
+def _not_a_text(path: Path, value: Any) -> FieldError:
+    """The error about a value that has to be a text."""
     is_number = isinstance(value, int | float)
     return TEXT.at(path, value, wanted="a text", fix="quote it" if is_number else "write a text")
 

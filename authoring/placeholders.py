@@ -14,7 +14,7 @@ from kube.model.jsontree import dig
 from webhooks.jobset.rules.variables import UNEXPANDED
 
 MAX_NAMES = 8
-"""At most this many placeholders are named in a finding. The number of the others is added."""
+"""Largest number of placeholders that a finding names. The finding also has the number of further placeholders."""
 _LONGEST_VALUE = 1000
 """Only this many characters of a value are searched for placeholders."""
 _PLACEHOLDER = re.compile(
@@ -39,7 +39,7 @@ def with_placeholders_once(findings: Sequence[Finding], value: Any, files: set[s
 
     `value`: the object of the document. `files`: the files that have such a finding; the file is added.
     """
-    with_placeholders = [(finding, names) for finding in findings if (names := _names(finding, value))]
+    with_placeholders = [(finding, names) for finding in findings if (names := _placeholders_in(finding, value))]
     # Variables may be meant for a shell in the container. They count only if there are other placeholders, too.
     if all(finding.error.rule is UNEXPANDED for finding, _ in with_placeholders):
         return list(findings)
@@ -58,7 +58,7 @@ def with_placeholders_once(findings: Sequence[Finding], value: Any, files: set[s
     return [*others, replace(first, error=replace(error, verbatim=error.detail))]
 
 
-def _names(finding: Finding, value: Any) -> list[str]:
+def _placeholders_in(finding: Finding, value: Any) -> list[str]:
     """The placeholders in the value of a finding, and in the value of the document at its path."""
     error_value = finding.error.value
     texts = [*([error_value] if isinstance(error_value, str) else ()), *_texts(dig(value, *finding.error.path.parts))]

@@ -13,7 +13,7 @@ from authoring.checks import PreparedManifest
 from authoring.documents import Document
 from authoring.findings import Report, line_of, locate
 from authoring.manifest_files import Inputs
-from authoring.policy_kinds import is_either, is_exception, kind_faults
+from authoring.policy_kinds import is_exception, is_policy_or_exception, kind_faults
 from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule, Severity
 from kube.model.jsontree import dig, without_nulls
 from kube.model.meta import JSON
@@ -228,7 +228,7 @@ def judged_of(obj: JSON, gates: FeatureGates) -> JudgedJobSet | None:
 
 def load(names: Sequence[str], report: Report) -> tuple[list[FiledObject[JobSetPolicy]], list[Document]]:
     """The policies and the documents of exceptions in files. Reports faults of policies. Reads each file once."""
-    inputs = Inputs(names, recursive=True, wanted=is_either, problems=report.problems)
+    inputs = Inputs(names, recursive=True, wanted=is_policy_or_exception, problems=report.problems)
     other_documents, exceptions = _split_exceptions(inputs.documents())
     policies = policies_in(other_documents, report)
     if not policies and not (report.problems or report.errors):

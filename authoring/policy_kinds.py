@@ -23,7 +23,7 @@ POLICY_KIND = Rule(
 
 
 def intended_kind(obj: JSON) -> str:
-    """The kind of an object of policies, or the kind that was probably meant; empty for other objects."""
+    """The kind of a policy, an exception or a suite, or the kind that was probably meant; "" for other objects."""
     kind, group = str(obj.get("kind") or ""), str(obj.get("apiVersion", "")).partition("/")[0]
     if match := next((known for known in KINDS if known.lower() == kind.lower()), ""):
         return match
@@ -42,7 +42,7 @@ def is_exception(obj: JSON) -> bool:
     return intended_kind(obj) == EXCEPTION_KIND
 
 
-def is_either(obj: JSON) -> bool:
+def is_policy_or_exception(obj: JSON) -> bool:
     """Whether an object is a policy or an exception, or is probably meant to be one."""
     return is_policy(obj) or is_exception(obj)
 

@@ -108,17 +108,17 @@ class _Gangs:
 
         A suspended set gets no groups.
         """
-        wanted, names = self._forest, {rjob.name for rjob in rjobs}
-        if wanted is None or self._js.spec.suspend:
+        group_forest, names = self._forest, {rjob.name for rjob in rjobs}
+        if group_forest is None or self._js.spec.suspend:
             return
         if not self._created:
-            self._created.add(wanted.workload)
-            yield build_workload(self._js, wanted)
-        pairs = [pair for root in wanted.roots for pair in root.with_parents()]
+            self._created.add(group_forest.workload)
+            yield build_workload(self._js, group_forest)
+        pairs = [pair for root in group_forest.roots for pair in root.with_parents()]
         for group, parent in sorted(pairs, key=lambda pair: not pair[0].composite):
             if group.name not in self._created and not names.isdisjoint(group.replicated_jobs):
                 self._created.add(group.name)
-                yield build_group(self._js, wanted, group, parent, group.gang)
+                yield build_group(self._js, group_forest, group, parent, group.gang)
 
     def with_group(self, job: JSON) -> JSON:
         group = None if self._forest is None else self._forest.of_job(job["metadata"]["name"])

@@ -7,7 +7,7 @@ from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule, Severity
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 
-SHARED = Rule(
+SHARED_SERVICE = Rule(
     "service-shared-in-files",
     ErrorType.DUPLICATE,
     'JobSet "{other}" has the Service {name}, too: it selects only that set\'s pods',
@@ -60,4 +60,4 @@ class Services:
         user = jobset_name or f"{dig(js, 'metadata', 'generateName')}*"
         namespace = dig(js, "metadata", "namespace") or ""
         first_user = self._first.setdefault((namespace, name), user)
-        return [] if first_user == user else [SHARED.at(path, name, other=first_user, name=name)]
+        return [] if first_user == user else [SHARED_SERVICE.at(path, name, other=first_user, name=name)]

@@ -17,7 +17,7 @@ from authoring.kustomize import with_hint
 from authoring.manifest_files import Inputs, Named
 from authoring.object_checks import is_jobset
 from authoring.placeholders import with_placeholders_once
-from authoring.policy_kinds import is_either
+from authoring.policy_kinds import is_policy_or_exception
 from authoring.shared_names import NAME, Names, Services
 from authoring.stored_defaults import without_defaults
 from jobset_client.words import count_noun
@@ -147,7 +147,7 @@ def _conversion_hint(names: Sequence[str], skipped: AbstractSet[Named]) -> str:
 
 def _is_checked(obj: JSON) -> bool:
     """Whether an object is checked if the options name no policies."""
-    return is_jobset(obj) or is_either(obj)
+    return is_jobset(obj) or is_policy_or_exception(obj)
 
 
 class _ServerChecker:

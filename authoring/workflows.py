@@ -16,8 +16,8 @@ _TEMPLATES = {
     "ClusterWorkflowTemplate": ("spec", "templates"),
     "CronWorkflow": ("spec", "workflowSpec", "templates"),
 }
-_KIND = re.compile(r"^[ \t]*[\"']?kind[\"']?:[ \t]*[\"']?JobSet\b", re.MULTILINE)
-_BLOCK = re.compile(r"\|[-+]?[ \t]*(?:#[^\n]*)?\n")
+_JOBSET_KIND = re.compile(r"^[ \t]*[\"']?kind[\"']?:[ \t]*[\"']?JobSet\b", re.MULTILINE)
+_BLOCK_START = re.compile(r"\|[-+]?[ \t]*(?:#[^\n]*)?\n")
 
 UNCHECKED = Rule(
     "workflow-manifest-unchecked",
@@ -40,7 +40,7 @@ def jobsets_in_workflow(document: Document) -> Iterator[Document]:
     )
     for index, template in enumerate(items(value, *templates_path) if templates_path else ()):
         text = dig(template, "resource", "manifest")
-        if isinstance(text, str) and _KIND.search(text):
+        if isinstance(text, str) and _JOBSET_KIND.search(text):
             path = Path(templates_path or ()).at(index, "resource", "manifest")
             yield from _documents_in(document, path, text)
 
@@ -48,7 +48,7 @@ def jobsets_in_workflow(document: Document) -> Iterator[Document]:
 def _documents_in(document: Document, path: Path, text: str) -> Iterator[Document]:
     span = document.location.nearest(path.parts)[0].span
     source = document.source
-    block = _BLOCK.match(source.text, span.start)
+    block = _BLOCK_START.match(source.text, span.start)
     reason, fix = _TEMPLATED if "{{" in text else _QUOTED
     if "{{" in text or block is None:
         fault = Fault(span, UNCHECKED.at(path, why=reason, how=fix))

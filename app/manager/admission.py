@@ -45,7 +45,7 @@ FOLLOWER_WAIT = 0.25
 """Seconds that the admission of a follower waits for its leader to be scheduled."""
 
 SYNC_TIMEOUT = 120.0
-"""Seconds until the policies have to be read."""
+"""Seconds within which the policies have to be read."""
 
 
 async def start_webhooks(
@@ -108,11 +108,11 @@ async def _webhook_app(
     checks = engine(deps.options.gates, limits)
     handlers = {**jobset_handlers(checks, cluster, policies), **pods}
     if policies is not None:
-        from webhooks.policy.handlers import policy_handlers  # noqa: PLC0415 (the same)
+        from webhooks.policy.handlers import policy_handlers  # noqa: PLC0415 (as above)
 
         handlers |= policy_handlers(policy_schemas(), policies.source, deps.options.gates)
-    watched = {path: with_placement_watch(handler, placement) for path, handler in handlers.items()}
-    return create_app(watched, metrics=metrics, decides={VALIDATE_PATH})
+    watching_handlers = {path: with_placement_watch(handler, placement) for path, handler in handlers.items()}
+    return create_app(watching_handlers, metrics=metrics, decides={VALIDATE_PATH})
 
 
 def with_placement_watch(handler: Handler, placement: PlacementWatches) -> Handler:

@@ -12,7 +12,7 @@ from controllers.placement.watches import PlacementWatches
 log = logging.getLogger(__name__)
 
 SYNC_TIMEOUT = 120.0
-"""Seconds until the caches have to be filled, and again as many until the caches of exclusive placement are filled."""
+"""Seconds for filling the caches of the JobSet controller, and as many again for the caches of exclusive placement."""
 
 
 def start_placement_watches(deps: Deps) -> PlacementWatches:

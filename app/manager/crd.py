@@ -19,14 +19,14 @@ log = logging.getLogger(__name__)
 
 DOCUMENT = f"/openapi/v3/apis/{API_VERSION}"
 
-LOOK_AGAIN = 10.0
+RECHECK_SECONDS = 10.0
 """Seconds within which a CRD that has just been applied reaches the OpenAPI document."""
 
 
 async def warn_of_old_crd(client: Client) -> None:
     """Log once which fields the CRD lacks. If the OpenAPI document cannot be read, the CRD counts as current."""
     if await _missing_fields(client):
-        await asyncio.sleep(LOOK_AGAIN)
+        await asyncio.sleep(RECHECK_SECONDS)
     if fields := await _missing_fields(client):
         log.warning(
             "the CRD of JobSets is older than this manager and lacks %s: the API server refuses or drops these fields."

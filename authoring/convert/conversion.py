@@ -24,7 +24,7 @@ _SET_BY_SERVERS = (
     "metadata.creationTimestamp", "metadata.managedFields", "metadata.selfLink",
 )  # fmt: skip
 _MAX_NOTES = 100
-"""At most this many notes are written about one object. The number of the others is added."""
+"""Largest number of notes about one object. A last line has the number of further notes."""
 
 
 def is_convertible(obj: JSON) -> bool:
@@ -47,9 +47,9 @@ def convert(obj: JSON) -> tuple[list[JSON], list[str]]:
     metadata = {key: value for key, value in fields.metadata.items() if value}
     jobset = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "metadata": metadata, "spec": spec}
     notes = [*fields.notes, *(f"{path}: no equivalent: {as_json(value)}" for path, value in fields.remaining())]
-    notes += _operator_names(spec["replicatedJobs"], fields.name)
-    hidden = [f"and {len(notes) - _MAX_NOTES} more"] if len(notes) > _MAX_NOTES else []
-    return [*further_objects, jobset], [f"{source_name}: {note}" for note in [*notes[:_MAX_NOTES], *hidden]]
+    notes += _operator_name_notes(spec["replicatedJobs"], fields.name)
+    rest = [f"and {len(notes) - _MAX_NOTES} more"] if len(notes) > _MAX_NOTES else []
+    return [*further_objects, jobset], [f"{source_name}: {note}" for note in [*notes[:_MAX_NOTES], *rest]]
 
 
 def convert_documents(documents: Iterable[Document], report: Report) -> tuple[list[JSON], list[str]]:
@@ -70,7 +70,7 @@ def convert_documents(documents: Iterable[Document], report: Report) -> tuple[li
     return objects, lines
 
 
-def _operator_names(groups: list[JSON], name: str) -> Iterator[str]:
+def _operator_name_notes(groups: list[JSON], name: str) -> Iterator[str]:
     """Notes on labels and host names of Kubeflow's operators in templates, which do not exist in a JobSet."""
     hosts = rf"{re.escape(name)}-(?:master|worker|launcher)(?:-\d+)?(?![\w-])" if name else "(?!)"
     for group in groups:

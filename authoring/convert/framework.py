@@ -23,8 +23,8 @@ _SIZES = {
 }
 """By framework, texts of its example that depend on the size, and templates of their replacements."""
 _GPU = "nvidia.com/gpu"
-_PROCESSORS = {"cpu": "1", "memory": "4Gi"}
-_OF_EXAMPLE = {"WORKER_COMMAND", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE"}
+_CPU_RESOURCES = {"cpu": "1", "memory": "4Gi"}
+_EXAMPLE_VARIABLES = {"WORKER_COMMAND", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE"}
 """Variables in the example of the watchdog that belong to the program of the example."""
 COMMENTS = {
     "- ReadWriteMany": "All pods write here: a StorageClass for shared files, such as NFS, Lustre or Filestore.",
@@ -53,76 +53,76 @@ class ManifestOptions:
     without: Sequence[str] = ()
 
 
-def head_comment(wanted: ManifestOptions) -> str:
+def head_comment(options: ManifestOptions) -> str:
     """Comments for the top of the manifest, which say how to use it."""
     return (
-        f"# {wanted.framework}: pods: {wanted.nodes}, GPUs of each: {wanted.gpus}. Made by `jobset init`.\n"
+        f"# {options.framework}: pods: {options.nodes}, GPUs of each: {options.gpus}. Made by `jobset init`.\n"
         "# The program in the ConfigMap shows that all processes find each other; put yours in its place.\n"
-        f"# Check it with `jobset validate -f FILE`; `jobset explain {wanted.name}` says why it waits.\n"
+        f"# Check it with `jobset validate -f FILE`; `jobset explain {options.name}` says why it waits.\n"
     )
 
 
-def manifest(wanted: ManifestOptions, example: str) -> list[JSON]:
+def manifest(options: ManifestOptions, example: str) -> list[JSON]:
     """The objects of the manifest: ConfigMap, claim for checkpoints, JobSet.
 
     `example`: the name of a file in examples/frameworks, without its suffix.
     """
-    program, jobset = _example(f"frameworks/{example}.yaml", wanted)
+    program, jobset = _example(f"frameworks/{example}.yaml", options)
     _, claim, guarded = _example("watchdog.yaml")
     groups = jobset["spec"]["replicatedJobs"]
-    del groups[wanted.nodes :]  # with one node, only the head of Ray remains
+    del groups[options.nodes :]  # with one node, only the head of Ray remains
     last_job = groups[-1]["template"]["spec"]
-    last_job["parallelism"] = last_job["completions"] = wanted.nodes - len(groups) + 1
-    program["metadata"]["name"] = jobset["metadata"]["name"] = wanted.name
-    claim["metadata"]["name"] = f"{wanted.name}-checkpoints"
+    last_job["parallelism"] = last_job["completions"] = options.nodes - len(groups) + 1
+    program["metadata"]["name"] = jobset["metadata"]["name"] = options.name
+    claim["metadata"]["name"] = f"{options.name}-checkpoints"
     pods = [group["template"]["spec"]["template"]["spec"] for group in groups]
-    if "watchdog" not in wanted.without:
+    if "watchdog" not in options.without:
         _add_watchdog(jobset, pods[0], guarded)
     for pod in pods:
-        _set_volumes(pod, wanted)
-        _set_gpus(pod["containers"][0], wanted.gpus)
-    return [program, jobset] if "checkpoints" in wanted.without else [program, claim, jobset]
+        _set_volumes(pod, options)
+        _set_gpus(pod["containers"][0], options.gpus)
+    return [program, jobset] if "checkpoints" in options.without else [program, claim, jobset]
 
 
-def _example(name: str, wanted: ManifestOptions | None = None) -> list[JSON]:
-    """The objects of an example, in the size of `wanted` if it is given."""
+def _example(name: str, options: ManifestOptions | None = None) -> list[JSON]:
+    """The objects of an example, in the size of `options` if it is given."""
     text = (EXAMPLES / name).read_text(encoding="utf-8")
-    if wanted is not None:
-        hosts = ",".join(f"{wanted.name}-workers-0-{index}.{wanted.name}" for index in range(wanted.nodes))
-        sizes = {"nodes": wanted.nodes, "processes": wanted.gpus or 1, "hosts": hosts}
-        for written, template in _SIZES[wanted.framework]:
+    if options is not None:
+        hosts = ",".join(f"{options.name}-workers-0-{index}.{options.name}" for index in range(options.nodes))
+        sizes = {"nodes": options.nodes, "processes": options.gpus or 1, "hosts": hosts}
+        for written, template in _SIZES[options.framework]:
             text = text.replace(written, template.format(**sizes))
     return list(yaml.safe_load_all(text))
 
 
-def _add_watchdog(jobset: JSON, pod: JSON, guarded: JSON) -> None:
-    """Make the agent run the command of a pod, as in the JobSet `guarded` of the watchdog's example."""
-    source = guarded["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+def _add_watchdog(jobset: JSON, pod: JSON, watchdog_example: JSON) -> None:
+    """Make the agent run the command of a pod, as in the JobSet `watchdog_example`."""
+    source = watchdog_example["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     [container], [agent] = pod["containers"], source["containers"]
-    hang = guarded["spec"]["failurePolicy"]["rules"][0]
+    hang = watchdog_example["spec"]["failurePolicy"]["rules"][0]
     hang["onExitCodes"]["containerName"] = container["name"]
     jobset["spec"]["failurePolicy"]["rules"] = [hang]
     pod["initContainers"] = source["initContainers"]
     container["command"] = [*agent["command"], "--", *container["command"]]
-    left_out = {variable["name"] for variable in container["env"]} | _OF_EXAMPLE | {"CHECKPOINTS"}
-    container["env"] += [variable for variable in agent["env"] if variable["name"] not in left_out]
+    left_out_names = {variable["name"] for variable in container["env"]} | _EXAMPLE_VARIABLES | {"CHECKPOINTS"}
+    container["env"] += [variable for variable in agent["env"] if variable["name"] not in left_out_names]
     container["volumeMounts"].append(agent["volumeMounts"][0])
     pod["volumes"].append(source["volumes"][0])
 
 
-def _set_volumes(pod: JSON, wanted: ManifestOptions) -> None:
+def _set_volumes(pod: JSON, options: ManifestOptions) -> None:
     """Mount shared memory and the checkpoints, and set the name of the ConfigMap with the program."""
     [container] = pod["containers"]
     volumes, mounts = pod.setdefault("volumes", []), container.setdefault("volumeMounts", [])
     for volume in volumes:
         if "configMap" in volume:
-            volume["configMap"]["name"] = wanted.name
+            volume["configMap"]["name"] = options.name
     mounts.append({"name": "shm", "mountPath": "/dev/shm"})  # noqa: S108 (in the pod)
     volumes.append({"name": "shm", "emptyDir": {"medium": "Memory"}})
-    if "checkpoints" not in wanted.without:
+    if "checkpoints" not in options.without:
         container["env"].append({"name": "CHECKPOINTS", "value": "/checkpoints"})
         mounts.append({"name": "checkpoints", "mountPath": "/checkpoints"})
-        claim = {"claimName": f"{wanted.name}-checkpoints"}
+        claim = {"claimName": f"{options.name}-checkpoints"}
         volumes.append({"name": "checkpoints", "persistentVolumeClaim": claim})
 
 
@@ -134,4 +134,4 @@ def _set_gpus(container: JSON, gpus: int) -> None:
         resources["limits"][_GPU] = gpus
     elif not resources["limits"]:
         del resources["limits"]
-        resources.setdefault("requests", _PROCESSORS)
+        resources.setdefault("requests", _CPU_RESOURCES)

@@ -68,7 +68,7 @@ def parse(
 ) -> LogSettings:
     """Settings from the `--zap-*` flags; "" means that the flag is not given. Raises `LogSettingsError`.
 
-    `devel` sets the defaults of the other flags, as in Go: console and debug, else json and info. `level` is debug,
+    The default encoder and level are console and debug with `devel`, else json and info, as in Go. `level` is debug,
     info, error, panic, or a verbosity above 0. The verbosities 1 and 2 (which the manifests pass) mean info, higher
     ones debug. Tracebacks are written at `stacktrace_level` (default error) and above. Below this level, an error is
     one line.

@@ -9,7 +9,7 @@ MAX_POLICIES = 200
 """Largest number of policies that have series of their own."""
 
 OTHER_POLICIES = "(others)"
-"""The label of all other policies, which is not a valid name of a policy."""
+"""The label that counts all other policies. It is not a valid name of a policy."""
 
 
 class PolicyHooks:
@@ -28,7 +28,7 @@ class PolicyHooks:
             ("policy", "action"),
             registry=registry,
         )
-        self._policies: set[str] = set()
+        self._labeled_policies: set[str] = set()
         self._listeners: list[PolicyMetrics] = []
 
     def tell(self, listener: PolicyMetrics) -> None:
@@ -51,6 +51,6 @@ class PolicyHooks:
         self._exceptions.labels(self._label(policy), action).inc()
 
     def _label(self, policy: str) -> str:
-        if len(self._policies) < MAX_POLICIES:
-            self._policies.add(policy)
-        return policy if policy in self._policies else OTHER_POLICIES
+        if len(self._labeled_policies) < MAX_POLICIES:
+            self._labeled_policies.add(policy)
+        return policy if policy in self._labeled_policies else OTHER_POLICIES

@@ -28,7 +28,7 @@ WORKERS = 8
 K = TypeVar("K", bound=Hashable)
 
 
-async def run_controllers(deps: Deps, client: Client, watches: Watches, leaders: PlacementWatches) -> None:
+async def run_controllers(deps: Deps, client: Client, watches: Watches, placement_watches: PlacementWatches) -> None:
     """Run the controllers. Returns when the queues are shut down and running reconciles have ended.
 
     `client` writes only while this process leads. `deps.client` writes events, also when this process no longer leads.
@@ -39,7 +39,7 @@ async def run_controllers(deps: Deps, client: Client, watches: Watches, leaders:
     deps.supervisor.start(recorder.run(), "events")
     deps.supervisor.on_drained(recorder.flush)
     jobsets = _jobset_controller(deps, client, watches, recorder)
-    followers = _placement_controller(deps, client, watches, leaders, recorder)
+    followers = _placement_controller(deps, client, watches, placement_watches, recorder)
     policies = _policy_controller(deps, client, watches, recorder) if deps.options.gates[GATE] else None
     log.info("reconciling with %d workers", WORKERS)
     async with asyncio.TaskGroup() as group:
@@ -65,10 +65,10 @@ def _jobset_controller(deps: Deps, client: Client, watches: Watches, recorder: E
 
 
 def _placement_controller(
-    deps: Deps, client: Client, watches: Watches, leaders: PlacementWatches, recorder: EventRecorder
+    deps: Deps, client: Client, watches: Watches, placement_watches: PlacementWatches, recorder: EventRecorder
 ) -> Controller[JobRequest]:
     """The controller that keeps followers with their leaders."""
-    reconciler = placement.PlacementReconciler(client, leaders, watches.jobs, recorder)
+    reconciler = placement.PlacementReconciler(client, placement_watches, watches.jobs, recorder)
     controller = _controller(deps, placement.NAME, reconciler.reconcile, placement.WORKERS)
     reconciler.feed(controller.queue)
     return controller

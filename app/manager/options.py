@@ -36,7 +36,7 @@ class Shared:
     listener: socket.socket
     workers: Sequence[Worker] = ()
     records: Records | None = None
-    """The counts of a worker's answers; None in the manager. A worker is a process that only serves admission."""
+    """The counts of answers in a worker, which is a process that only serves admission; None in the manager."""
     credentials: Credentials | None = None
     """Credentials that were read before the fork, so that processes share their memory; None if they are not read yet.
 

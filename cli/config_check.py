@@ -16,8 +16,7 @@ def render_config(chosen: EffectiveSettings, output: str) -> str:
     """The settings as text. `output`: `table`, `yaml` or `json`."""
     if output == "table":
         return "".join(columns([("KEY", "VALUE", "FROM"), *rows(chosen)], 2))
-    values = effective_configuration(chosen.settings, chosen.gates)
-    return dump(values, output)
+    return dump(effective_configuration(chosen.settings, chosen.gates), output)
 
 
 def effective_configuration(settings: Settings, gates: FeatureGates) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from cli.commands import Commands, add_cluster_flags, add_command, add_group, run_module
 
-STATUS = """examples:
+EXAMPLES = """examples:
   %(prog)s                            of an installation by install.yaml, kustomize or `helm install jobset`
   %(prog)s -n batch --secret NAME     of another namespace or Secret
   %(prog)s -o json                    for programs
@@ -20,7 +20,7 @@ def add_certs(commands: Commands) -> None:
     status = add_command(
         add_group(commands, "certs"),
         "status",
-        STATUS,
+        EXAMPLES,
         "Show the certificates of the webhooks, and whether each caller trusts them.",
         text="which there are, until when, and whether the API server trusts them",
     )

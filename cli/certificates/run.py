@@ -13,10 +13,7 @@ from kube.clock import now
 from kube.errors import KubeError
 from manifests.installed.certificates import Status, certificate_status
 from manifests.installed.read_certificates import read_certificates
-from manifests.naming import (
-    NAMESPACE,
-    WEBHOOK_SECRET,
-)
+from manifests.naming import NAMESPACE, WEBHOOK_SECRET
 
 
 @dataclass(frozen=True)
@@ -46,14 +43,10 @@ async def _run(options: Options, out: TextIO) -> int:
 
 
 def write(status: Status, output: str, out: TextIO) -> None:
-    """Write the status as a table, or as JSON or YAML."""
+    """Write the status as tables, or as JSON or YAML."""
     if output in FORMS:
         out.write(dump(msgspec.to_builtins(status), output))
-    else:
-        _table(status, out)
-
-
-def _table(status: Status, out: TextIO) -> None:
+        return
     renewed_by = f", renewed by {status.renewed_by}" if status.renewed_by else ": no certificate"
     out.write(printable(f"Secret {status.secret}{renewed_by}") + "\n\n")
     rows = [
@@ -75,18 +68,18 @@ def _table(status: Status, out: TextIO) -> None:
     out.writelines(columns(rows, 2))
     out.write("\n")
     has_serving_certificate = any(certificate.use == "serving" for certificate in status.certificates)
-    verdict = "trusted" if has_serving_certificate else "there is none"
+    trust_text = "trusted" if has_serving_certificate else "there is none"
     callers = [
         (
             f"{caller.kind} {caller.name}",
             caller.webhook,
             caller.host,
             caller.bundle_written_by,
-            caller.problem or verdict,
+            caller.problem or trust_text,
         )
         for caller in status.callers
     ]
-    head = ("CALLED BY", "WEBHOOK", "AS", "CABUNDLE WRITTEN BY", "CERTIFICATE")
-    out.writelines(columns([head, *callers], 2))
+    header = ("CALLED BY", "WEBHOOK", "AS", "CABUNDLE WRITTEN BY", "CERTIFICATE")
+    out.writelines(columns([header, *callers], 2))
     out.write("\n" + printable(f"conversion of the CRD: {status.conversion}") + "\n")
     out.writelines(printable(f"problem: {problem}") + "\n" for problem in status.problems)

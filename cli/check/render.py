@@ -16,7 +16,7 @@ from cli.messages import colorful
 from cli.output import dump, write_list
 from kube.model.meta import JSON
 
-_FIRST = ("apiVersion", "kind", "metadata", "spec")
+_FIRST_KEYS = ("apiVersion", "kind", "metadata", "spec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 def to_yaml(body: JSON) -> str:
     """The body as a YAML document, with its separator."""
-    ordered = {key: body[key] for key in (*_FIRST, *body) if key in body}
+    ordered = {key: body[key] for key in (*_FIRST_KEYS, *body) if key in body}
     return dump(ordered, "yaml", separated=True)
 
 

@@ -17,7 +17,7 @@ _NO_RULE = "other"
 def sarif(report: Report) -> dict[str, Any]:
     """The SARIF log of one run, with the rules of its findings. Problems are notifications."""
     rules = _rules(report.findings)
-    index = {rule["id"]: number for number, rule in enumerate(rules)}
+    index_by_rule = {rule["id"]: number for number, rule in enumerate(rules)}
     problems = [{"level": "error", "message": {"text": problem}} for problem in report.problems]
     return {
         "$schema": SCHEMA,
@@ -29,7 +29,7 @@ def sarif(report: Report) -> dict[str, Any]:
                 },
                 "columnKind": "unicodeCodePoints",
                 "invocations": [{"executionSuccessful": not problems, "toolExecutionNotifications": problems}],
-                "results": [_result(finding, index[finding.rule]) for finding in report.findings],
+                "results": [_result(finding, index_by_rule[finding.rule]) for finding in report.findings],
             }
         ],
     }
@@ -65,7 +65,7 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
         "snippet": {"text": finding.line_text[:400]},
     }
     location: dict[str, Any] = {
-        "physicalLocation": {"artifactLocation": {"uri": _uri(finding.file)}, "region": region},
+        "physicalLocation": {"artifactLocation": {"uri": _uri_reference(finding.file)}, "region": region},
     }
     if finding.error.path.parts:
         location["logicalLocations"] = [{"fullyQualifiedName": str(finding.error.path), "kind": "member"}]
@@ -78,7 +78,7 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
     }
 
 
-def _uri(file: str) -> str:
+def _uri_reference(file: str) -> str:
     """A path as a URI reference. A relative path stays relative."""
     path = PurePath(file)
     return path.as_uri() if path.is_absolute() else quote(os.fsencode(path.as_posix()))

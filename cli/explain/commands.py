@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-_BEGINS = re.compile(r"(?<![\w/'\"])(?:kubectl|jobset) (?=[-a-z])")
+_COMMAND_START = re.compile(r"(?<![\w/'\"])(?:kubectl|jobset) (?=[-a-z])")
 _WORD = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"])+")
-_AFTER = ",;:)"
+_END_PUNCTUATION = ",;:)"
 """Characters that end a command at the end of a word."""
-_PROSE = frozenset({
+_END_WORDS = frozenset({
     *("about", "and", "are", "as", "deletes", "else", "for", "gives", "has", "have", "if", "is", "its", "lists"),
     *("names", "on", "once", "or", "say", "says", "show", "shows", "that", "to", "until", "which", "while", "who"),
 })  # fmt: skip
@@ -21,13 +21,13 @@ def commands_in(sentence: str) -> tuple[str, ...]:
 
 def _commands(sentence: str) -> Iterator[str]:
     position = 0
-    while begins := _BEGINS.search(sentence, position):
-        start = end = begins.start()
+    while start_match := _COMMAND_START.search(sentence, position):
+        start = end = start_match.start()
         for word in _WORD.finditer(sentence, start):
-            if word[0] in _PROSE or sentence[end : word.start()].strip():
+            if word[0] in _END_WORDS or sentence[end : word.start()].strip():
                 break
-            end = word.end() - (len(word[0]) - len(word[0].rstrip(_AFTER)))
+            end = word.end() - (len(word[0]) - len(word[0].rstrip(_END_PUNCTUATION)))
             if end < word.end():
                 break
-        position = max(end, begins.end())
+        position = max(end, start_match.end())
         yield sentence[start:end]

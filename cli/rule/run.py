@@ -12,7 +12,7 @@ from kube.model.suggest import nearest
 
 WIDTH = 100
 """The line width of the text."""
-FOUND_BY = {
+CHECKER_BY_LAYER = {
     Layer.SCHEMA: "the schema of the CRD",
     Layer.WEBHOOK: "admission and jobset validate, from the object alone",
     Layer.CLUSTER: "admission, and jobset validate --server, which ask the cluster",
@@ -34,8 +34,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         return 0
     rule = by_id.get(options.id)
     if rule is None:
-        close = nearest(options.id, (name for name in by_id if name[:1] == options.id[:1]))
-        hint = f"did you mean {close}?" if close else "`jobset rule` lists all"
+        similar_id = nearest(options.id, (name for name in by_id if name[:1] == options.id[:1]))
+        hint = f"did you mean {similar_id}?" if similar_id else "`jobset rule` lists all"
         err.write(f"jobset rule: there is no rule {options.id!r}; {hint}\n")
         return 2
     out.writelines(f"{line}\n" for line in rule_lines(rule))
@@ -44,7 +44,6 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 def rule_lines(rule: Rule) -> Iterator[str]:
     """The lines about a rule: its message, why it is given, the fix, examples, and how to suppress a warning."""
-    is_warning = rule.severity is Severity.WARNING
     explanation = explanations().get(rule.id)
     yield f"{rule.id} ({rule.severity.value})"
     yield ""
@@ -53,12 +52,12 @@ def rule_lines(rule: Rule) -> Iterator[str]:
         yield from _paragraph("Why", explanation.why)
     if rule.fix:
         yield from _paragraph("Fix", with_placeholders(rule.fix))
-    yield from _paragraph("Found by", FOUND_BY[rule.layer])
+    yield from _paragraph("Found by", CHECKER_BY_LAYER[rule.layer])
     yield from _paragraph("Source", rule.source)
     if explanation:
         yield from _paragraph("Since", explanation.since)
         yield from example_lines(explanation)
-    if is_warning:
+    if rule.severity is Severity.WARNING:
         yield ""
         yield "To leave it out for one JobSet, name it in the annotation jobset.sigs.k8s.io/ignore-warnings."
 

@@ -21,17 +21,17 @@ class FailureAction:
     """One action.
 
     - `scope`: what is recreated; with NOTHING the set fails.
-    - `counted`: whether a restart by the action counts towards maxRestarts of the set.
+    - `counts_restarts`: whether a restart by the action counts towards maxRestarts of the set.
+    - `description`: what the action does, for the API reference.
     - `gate`: the feature gate that the action needs, empty for none.
-    - `words`: what the action does, for the API reference.
     - `since_go`: whether the Go JobSet also has the action.
     """
 
     name: str
     scope: Scope
-    counted: bool
-    gate: str
-    words: str
+    counts_restarts: bool
+    description: str
+    gate: str = ""
     since_go: bool = True
 
     @property
@@ -47,41 +47,48 @@ class FailureAction:
     @property
     def is_uncounted_restart(self) -> bool:
         """Whether the action restarts Jobs without counting towards maxRestarts of the set."""
-        return self.scope is not Scope.NOTHING and not self.counted
+        return self.scope is not Scope.NOTHING and not self.counts_restarts
 
     @property
     def counted_name(self) -> str:
         """The name of the action with the same scope that counts towards maxRestarts; its own name if it counts."""
         return self.name.removesuffix("AndIgnoreMaxRestarts")
 
-    def enabled(self, gates: FeatureGates) -> bool:
+    def is_enabled(self, gates: FeatureGates) -> bool:
         """Whether the action needs no feature gate, or its gate is on."""
         return not self.gate or gates[self.gate]
 
 
-FAIL_JOBSET = FailureAction("FailJobSet", Scope.NOTHING, counted=False, gate="", words="fail at once")
+FAIL_JOBSET = FailureAction("FailJobSet", Scope.NOTHING, counts_restarts=False, description="fail at once")
 RESTART_JOBSET = FailureAction(
-    "RestartJobSet", Scope.JOBSET, counted=True, gate="", words="recreate every Job, counted against maxRestarts"
+    "RestartJobSet", Scope.JOBSET, counts_restarts=True, description="recreate every Job, counted against maxRestarts"
 )
 RESTART_JOBSET_UNCOUNTED = FailureAction(
-    "RestartJobSetAndIgnoreMaxRestarts", Scope.JOBSET, counted=False, gate="", words="recreate every Job, not counted"
+    "RestartJobSetAndIgnoreMaxRestarts",
+    Scope.JOBSET,
+    counts_restarts=False,
+    description="recreate every Job, not counted",
 )
 RESTART_JOB = FailureAction(
-    "RestartJob", Scope.JOB, counted=True, gate="RestartJob", words="recreate the failed Job alone, counted"
+    "RestartJob",
+    Scope.JOB,
+    counts_restarts=True,
+    gate="RestartJob",
+    description="recreate the failed Job alone, counted",
 )
 RESTART_JOB_UNCOUNTED = FailureAction(
     "RestartJobAndIgnoreMaxRestarts",
     Scope.JOB,
-    counted=False,
+    counts_restarts=False,
     gate="RestartJob",
-    words="recreate the failed Job alone, not counted",
+    description="recreate the failed Job alone, not counted",
 )
 RESTART_REPLICATED_JOB = FailureAction(
     "RestartReplicatedJob",
     Scope.REPLICATED_JOB,
-    counted=True,
+    counts_restarts=True,
     gate="RestartJob",
-    words="recreate all Jobs of its ReplicatedJob, counted as one RestartJob",
+    description="recreate all Jobs of its ReplicatedJob, counted as one RestartJob",
     since_go=False,
 )
 MAX_REPLICAS_TO_RESTART = 1024
@@ -110,4 +117,4 @@ def describe_actions() -> str:
     """A description of all actions, one sentence for each."""
     gates = {action.name: f" (feature gate {action.gate})" if action.gate else "" for action in ACTIONS.values()}
     notes = {action.name: "" if action.since_go else "; not in the Go JobSet" for action in ACTIONS.values()}
-    return " ".join(f"{name}{gates[name]}: {action.words}{notes[name]}." for name, action in ACTIONS.items())
+    return " ".join(f"{name}{gates[name]}: {action.description}{notes[name]}." for name, action in ACTIONS.items())

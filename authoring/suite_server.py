@@ -102,7 +102,7 @@ class Server:
 
     async def store_round(self, loaded: LoadedSuite, round_: Round) -> None:
         """Store the objects of a round, and wait until they are in force. Raises `CheckError`."""
-        if round_.olds:
+        if round_.old_jobsets:
             await self.delete_policies()
             await self._await_policies()
         for namespace, name in self.jobsets:
@@ -110,7 +110,7 @@ class Server:
         self.jobsets.clear()
         for namespace_of_round in round_.namespaces.values():
             await self._apply_namespace(namespace_of_round)
-        for (namespace, name), old_jobset in round_.olds.items():
+        for (namespace, name), old_jobset in round_.old_jobsets.items():
             body = _place_jobset(loaded.jobsets[old_jobset], namespace, name)
             await self._create(JOBSETS, body, f"JobSet {old_jobset}", namespace)
             self.jobsets.append((namespace, name))

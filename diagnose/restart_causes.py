@@ -222,7 +222,7 @@ def _uncounted_rule(js: JobSet, failed: FailedAttempt) -> tuple[FailurePolicyRul
         return None
     actions = escalation.actions_of(rule)
     action = actions[min(max(failed.step or 1, 1), len(actions)) - 1]
-    return None if action.counted else (rule, action.name)
+    return None if action.counts_restarts else (rule, action.name)
 
 
 def _endless_rule_fix(js: JobSet, failed: FailedAttempt) -> str:

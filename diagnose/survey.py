@@ -115,7 +115,7 @@ def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
         queued_count=sum(tally.queued for tally in children.tallies.values()),
         unmet_conditions=unmet,
         unmet_texts={name: " and ".join(map(_describe_unmet, conditions)) for name, conditions in unmet.items()},
-        running_stage=f"{stages.number} of {stages.total}" if stages.total else "",
+        running_stage=f"{stages.last_released_number} of {stages.stage_count}" if stages.stage_count else "",
         pods_at_once=_pods_at_once(js, children, missing, unmet),
     )
 

@@ -49,7 +49,7 @@ class LeaseConfig:
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
-    clears: tuple[str, ...] = ()
+    cleared_annotations: tuple[str, ...] = ()
     """Annotations that a new leader removes from the lease."""
 
     def __post_init__(self) -> None:
@@ -260,8 +260,8 @@ class LeaderElector:
         if not self._is_free(lease):
             return False
         metadata: dict[str, object] = {"resourceVersion": lease.metadata.resource_version}
-        if self._config.clears and lease.spec.holder_identity != self._identity:
-            metadata["annotations"] = dict.fromkeys(self._config.clears)
+        if self._config.cleared_annotations and lease.spec.holder_identity != self._identity:
+            metadata["annotations"] = dict.fromkeys(self._config.cleared_annotations)
         patch: dict[str, object] = {"metadata": metadata, "spec": self._spec(lease)}
         self._observe(await self._patch(patch))
         return True

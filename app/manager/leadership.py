@@ -38,5 +38,5 @@ def lease_of(options: Options) -> LeaseConfig | None:
         lease_duration=election.lease_duration,
         renew_deadline=election.renew_deadline,
         retry_period=election.retry_period,
-        clears=(NOT_READY,),
+        cleared_annotations=(NOT_READY,),
     )

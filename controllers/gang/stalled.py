@@ -120,15 +120,18 @@ NO_EVENTS: frozenset[Event] = frozenset()
 
 @dataclass(slots=True)
 class Reports:
-    """The reports about one JobSet. `next_check`: event loop's time of the next check. `wait`: the last pause."""
+    """The reports about one JobSet.
+
+    `next_check`: when the next check is due, in the time of the event loop. `interval_seconds`: the wait before it.
+    """
 
     next_check: float = 0.0
     events: frozenset[Event] = NO_EVENTS
-    wait: float = 0.0
+    interval_seconds: float = 0.0
 
     def clear(self) -> None:
         """Forget everything, since the set no longer waits."""
-        self.next_check, self.events, self.wait = 0.0, NO_EVENTS, 0.0
+        self.next_check, self.events, self.interval_seconds = 0.0, NO_EVENTS, 0.0
 
     async def update(
         self, js: JobSet, current_events: Awaitable[frozenset[Event]], record: Callable[[JobSet, Event], None]

@@ -50,13 +50,13 @@ class UnscheduledPods:
             return None
         clock = asyncio.get_running_loop().time
         if not reports.next_check:
-            reports.next_check, reports.wait = clock() + FIRST_CHECK, FIRST_CHECK
+            reports.next_check, reports.interval_seconds = clock() + FIRST_CHECK, FIRST_CHECK
         if clock() < reports.next_check:
             return reports.next_check - clock()
         await reports.update(js, self._events(observed), self._record)
-        reports.wait = min(2 * reports.wait, LONGEST_INTERVAL)
-        reports.next_check = clock() + reports.wait
-        return reports.wait
+        reports.interval_seconds = min(2 * reports.interval_seconds, LONGEST_INTERVAL)
+        reports.next_check = clock() + reports.interval_seconds
+        return reports.interval_seconds
 
     async def _events(self, observed: Observed) -> frozenset[Event]:
         """The current warning, or nothing. Raises errors of the client."""

@@ -104,7 +104,7 @@ class Domains:
         """The domain of a Job, or why it is not known now."""
         return self._map.find(namespace, job_uid, topology)
 
-    async def settle(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
+    async def wait_for_domain(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
         """The domain of a Job, after a wait if it is not known yet. There is no wait if too many Jobs wait already."""
         answer, job = self.find(namespace, job_uid, topology), IndexKey(namespace, job_uid)
         if isinstance(answer, Domain) or not job_uid or job in self._given_up or self._longest_wait <= 0:

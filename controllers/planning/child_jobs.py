@@ -62,7 +62,7 @@ class Tally(NamedTuple):
 
     - `ready`: Jobs of which all pods that may run at the same time are ready or have succeeded. `with_pods`: Jobs with
       a pod.
-    - `suspended`: Jobs with `spec.suspend`. `halting`: suspended Jobs whose pods are still ready, but will end.
+    - `suspended`: Jobs with `spec.suspend`. `suspended_ready`: suspended Jobs whose pods are still ready, but will end.
     - `running`: Jobs that are not suspended. `started`: running Jobs that have a pod or are ready.
     - `queued`: Jobs that the Job controller has still to take up.
     """
@@ -70,7 +70,7 @@ class Tally(NamedTuple):
     ready: int = 0
     with_pods: int = 0
     suspended: int = 0
-    halting: int = 0
+    suspended_ready: int = 0
     started: int = 0
     running: int = 0
     queued: int = 0

@@ -76,11 +76,11 @@ class Record:
                     part.jobs.append(child.job_index)
                 else:
                     part.has_all_jobs = True
-                if action.counted:
+                if action.counts_restarts:
                     part.counted.append(child.job_index)
             case Scope.JOBSET:
                 reason = f"FailurePolicy_{rule.name}" if rule else "DefaultFailurePolicy"
-                restart_set(self._draft, reason, message, counts=action.counted)
+                restart_set(self._draft, reason, message, counts=action.counts_restarts)
             case Scope.NOTHING:
                 raise AssertionError(f"{action.name} restarts nothing")
             case other:

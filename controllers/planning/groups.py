@@ -53,7 +53,7 @@ class GroupPlan:
     """What to do about groups.
 
     - `forest`: the trees that the spec wants; None: the set runs without groups.
-    - `state`: the condition SchedulingObjectsReady; None: not changed.
+    - `condition`: the condition SchedulingObjectsReady; None: not changed.
     - `scheduled`: whether every group was scheduled. `refused`: (name, message) of each PodGroup that kube-scheduler
       cannot place.
     - `startable`: names of the Jobs in groups that may run; None: all. Jobs without a group may run in either case.
@@ -63,7 +63,7 @@ class GroupPlan:
 
     forest: Forest | None
     actions: tuple[Action, ...] = ()
-    state: State | None = None
+    condition: State | None = None
     scheduled: bool = False
     refused: tuple[tuple[str, str], ...] = ()
     startable: frozenset[str] | None = None
@@ -99,7 +99,7 @@ def decide(
     """
     if js.spec.scheduling is not None and grouped_jobs(js) > MAX_JOBS:
         message = f"no Job is created: a JobSet with spec.scheduling may have {MAX_JOBS} Jobs, split it"
-        return GroupPlan(None, state=(False, "TooManyJobs", message), startable=frozenset(), is_final=False)
+        return GroupPlan(None, condition=(False, "TooManyJobs", message), startable=frozenset(), is_final=False)
     wanted_forest = forest(js)
     if known is None or wanted_forest is None:
         return GroupPlan(wanted_forest, () if known is None else OwnedGroups.from_known(known).removals(workload=True))
@@ -111,7 +111,7 @@ def decide(
         return _free_groups(ctx)
     if any(_is_ungrouped(ctx, child) for child in ctx.active.values()):
         message = "Jobs run that were started without groups: the next attempt has them"
-        return GroupPlan(None, state=(False, "JobsWithoutGroups", message))
+        return GroupPlan(None, condition=(False, "JobsWithoutGroups", message))
     return _arrange(ctx, {rjob.name for rjob in js.spec.replicated_jobs if is_released(rjob)}, creation_limit)
 
 
@@ -134,10 +134,10 @@ def _without_api(js: JobSet, wanted_forest: Forest, reason: str, message: str, *
         # The manager has just started. In a moment it knows whether the stored condition is still true.
         return GroupPlan(wanted_forest, startable=frozenset(), is_final=False)
     if required or reason in {"Discovering", "NameConflict"}:
-        state = False, reason, f"no Job is created: {message}"
-        return GroupPlan(wanted_forest, state=state, startable=frozenset(), is_final=reason != "Discovering")
+        condition = False, reason, f"no Job is created: {message}"
+        return GroupPlan(wanted_forest, condition=condition, startable=frozenset(), is_final=reason != "Discovering")
     message = f"{message}. The Jobs run without groups, as scheduling.whenUnavailable is Ignore"
-    return GroupPlan(None, state=(False, reason, message))
+    return GroupPlan(None, condition=(False, reason, message))
 
 
 def _is_ungrouped(ctx: GroupContext, child: Child) -> bool:
@@ -155,8 +155,8 @@ def _free_groups(ctx: GroupContext) -> GroupPlan:
     """The plan of a suspended set, which deletes its groups as soon as all its Jobs are suspended."""
     are_suspended = all(child.job.spec.suspend for child in ctx.active.values())
     actions = ctx.owned.removals(workload=True) if are_suspended else ()
-    state = False, "Suspended", "the set is suspended and has no groups"
-    return GroupPlan(ctx.wanted, actions, state, is_freed=are_suspended)
+    condition = False, "Suspended", "the set is suspended and has no groups"
+    return GroupPlan(ctx.wanted, actions, condition, is_freed=are_suspended)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class Stages:
         counts = self._counts.get(name)
         if counts is None:
             return False
-        ready_or_succeeded = counts.ready + counts.succeeded - self._tally(name).halting
+        ready_or_succeeded = counts.ready + counts.succeeded - self._tally(name).suspended_ready
         return counts.started or ready_or_succeeded == self._replicas[name] or name in self._with_running_dependents
 
     def may_start(self, rjob: ReplicatedJob) -> bool:
@@ -126,7 +126,7 @@ class Stages:
         if self._state not in {"Ready", "Active"}:
             return counts.succeeded
         tally = self._tally(name)
-        in_state = counts.ready - tally.halting if self._state == "Ready" else tally.started
+        in_state = counts.ready - tally.suspended_ready if self._state == "Ready" else tally.started
         return counts.succeeded + (0 if self._suspended else in_state)
 
     def status_entries(self) -> tuple[ReplicatedJobStatus, ...]:
@@ -146,19 +146,19 @@ class Stages:
         return {"started": started, "released": counts.released}
 
     @property
-    def current(self) -> str:
+    def last_released_title(self) -> str:
         """The last released stage, such as `trainer (2/3)`; empty if the set has no stages."""
         if not self._stages:
             return ""
         return f"{stage_name(self._stages[self._last])} ({self._last + 1}/{len(self._stages)})"
 
     @property
-    def number(self) -> int:
+    def last_released_number(self) -> int:
         """The number of the last released stage, from 1; 0 if the set has no stages."""
         return self._last + 1 if self._stages else 0
 
     @property
-    def total(self) -> int:
+    def stage_count(self) -> int:
         """How many stages there are."""
         return len(self._stages)
 

@@ -37,7 +37,7 @@ class Round:
     stored: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @property
-    def olds(self) -> dict[tuple[str, str], str]:
+    def old_jobsets(self) -> dict[tuple[str, str], str]:
         """The JobSets that have to be stored before policies are in force, by namespace and name."""
         return {key: old_jobset for key, old_jobset in self.stored.items() if old_jobset}
 

@@ -127,7 +127,7 @@ def clock() -> float:
 async def timed(domains: Domains, job: str = "js-w-0") -> tuple[Domain | NoDomain, float]:
     """The answer, and how long it took."""
     began = clock()
-    return await domains.settle("ns", f"uid-{job}", RACK), clock() - began
+    return await domains.wait_for_domain("ns", f"uid-{job}", RACK), clock() - began
 
 
 async def later(seconds: float, then: Callable[[], None]) -> None:
@@ -151,8 +151,8 @@ class TestSettle:
 
         made = watches()
         domains = Domains(made, WAIT)
-        await domains.settle("other", "uid-js-w-0", RACK)
-        stranger = asyncio.create_task(domains.settle("other", "uid-js-w-0", RACK))
+        await domains.wait_for_domain("other", "uid-js-w-0", RACK)
+        stranger = asyncio.create_task(domains.wait_for_domain("other", "uid-js-w-0", RACK))
         await asyncio.sleep(WAIT / 2)
         answer, took = await timed(domains)
         assert (isinstance(answer, NoDomain), took) == (True, about(WAIT))
@@ -165,7 +165,7 @@ class TestSettle:
     async def test_a_pod_that_no_job_controls_does_not_wait(self):
         domains = Domains(watches(), WAIT)
         began = clock()
-        assert isinstance(await domains.settle("ns", "", RACK), NoDomain)
+        assert isinstance(await domains.wait_for_domain("ns", "", RACK), NoDomain)
         assert clock() == began
 
     @pytest.mark.parametrize("steps", ["leader", "node"])

@@ -142,7 +142,7 @@ def test_every_field_of_a_status_is_counted_reset_or_kept_by_a_restart():
 
 @pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
 def test_every_failure_action_has_an_entry_that_makes_sense(action):
-    assert action.words
+    assert action.description
     assert not action.gate or action.gate in GATES
     assert action.restarts_part == bool(action.gate), "what leaves the rest of the set alone needs the gate"
-    assert not (action.scope is Scope.NOTHING and action.counted), "nothing is restarted, so nothing is counted"
+    assert not (action.scope is Scope.NOTHING and action.counts_restarts), "nothing is restarted, so nothing is counted"

@@ -65,7 +65,7 @@ class NoLeaderYet:
     def find(self, namespace, job_uid, topology):
         return NoDomain("there is no leader pod yet")
 
-    async def settle(self, namespace, job_uid, topology):
+    async def wait_for_domain(self, namespace, job_uid, topology):
         return self.find(namespace, job_uid, topology)
 
 

@@ -51,7 +51,7 @@ class Played:
     def find(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
         return self.answer
 
-    async def settle(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
+    async def wait_for_domain(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
         return self.answer
 
     def handlers(self) -> dict[str, Handler]:

@@ -43,7 +43,7 @@ def test_a_name_is_stored_once_at_a_time_and_new_jobsets_come_first():
     updates.append(SuiteTest(name="a", jobset="b", old_jobset="x"))
     assert planned(*updates) == [[2, 3], [0], [1]]
     first, second, third = rounds(loaded(*updates), range(4))
-    assert (first.olds, second.olds, third.olds) == (
+    assert (first.old_jobsets, second.old_jobsets, third.old_jobsets) == (
         {("default", "b"): "x"},
         {("default", "a"): "x"},
         {("default", "a"): "y"},

@@ -34,8 +34,8 @@ class Played:
         self.asked.append(("find", namespace, job_uid, topology))
         return self.answer
 
-    async def settle(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
-        self.asked.append(("settle", namespace, job_uid, topology))
+    async def wait_for_domain(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
+        self.asked.append(("wait_for_domain", namespace, job_uid, topology))
         return self.answer
 
 
@@ -65,7 +65,7 @@ async def test_a_follower_may_wait_for_its_leader_and_goes_after_it():
     domains = Played(KNOWN)
     response = await ask(MUTATE_PATH, follower(), domains)
     assert response["operations"] == [{"op": "add", "path": "/spec/nodeSelector", "value": {RACK: "rack-7"}}]
-    assert domains.asked == [("settle", "default", JOB_UID, RACK)]
+    assert domains.asked == [("wait_for_domain", "default", JOB_UID, RACK)]
 
 
 async def test_the_namespace_is_that_of_the_request():

@@ -27,7 +27,7 @@ class Domains(Protocol):
     def find(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
         """The domain as it is known now."""
 
-    async def settle(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
+    async def wait_for_domain(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
         """The domain after a short wait, well below the webhook's timeout."""
 
 
@@ -62,7 +62,7 @@ class _Admission:
             return pod
         domain = None
         if pod.is_follower:
-            domain = await self.domains.settle(request.namespace, pod.job_uid, pod.topology or "")
+            domain = await self.domains.wait_for_domain(request.namespace, pod.job_uid, pod.topology or "")
         is_promised = await self._is_promised(request.namespace, pod)
         operations = await compute(mutations, request.object or {}, self.term_form(), domain, is_promised)
         return AdmissionResponse(patch=tuple(operations))

@@ -164,7 +164,7 @@ class _Decisions:
 
     def _is_possible(self, action: FailureAction, failure: Failure) -> bool:
         """Whether the action can be carried out. If not, a warning says so, and the set waits for the user."""
-        is_enabled = action.enabled(self._gates)
+        is_enabled = action.is_enabled(self._gates)
         if is_enabled and not (action.restarts_part and failure.rjob.replicas > MAX_REPLICAS_TO_RESTART):
             return True
         rejected = f"Job {failure.child.name} failed and a rule asks for {action.name}, which"
@@ -221,6 +221,6 @@ class _Decisions:
         used = status.restarts_count_towards_max
         if self._gates["RestartJob"]:
             used += self._counted_in_parts + self._record.newly_counted_in_parts
-        if action.counted and used >= self._policy.max_restarts:
+        if action.counts_restarts and used >= self._policy.max_restarts:
             return "ReachedMaxRestarts", too_many
         return None

@@ -20,8 +20,8 @@ def arrange_groups(ctx: Context) -> Partial:
         draft.remove_condition(keys.GROUPS_SCHEDULED)
     is_final = ctx.observed.groups is not None and groups.is_final
     wrong_jobs = delete(c for c in ctx.children.active if is_misplaced(c, groups.forest)) if is_final else ()
-    if groups.state is not None:
-        true, reason, message = groups.state
+    if groups.condition is not None:
+        true, reason, message = groups.condition
         kind = "Normal" if true or reason in NOT_A_WARNING else "Warning"
         draft.condition(keys.GROUPS_READY, true=true, reason=reason, message=message, event_type=kind, always=True)
     if groups.scheduled:

@@ -13,14 +13,14 @@ from controllers.planning.status import StatusDraft
 
 def release_stages(ctx: Context) -> Partial:
     """Record in the status which stages are released now, with an event for each stage."""
-    if not ctx.stages.total and not ctx.status.current_stage:
+    if not ctx.stages.stage_count and not ctx.status.current_stage:
         return NOTHING
     draft, released = ctx.draft(), ctx.stages.newly_released()
     names = {rjob.name for stage in released.values() for rjob in stage}
     draft.update_replicated_jobs(names, lambda entry: msgspec.structs.replace(entry, released=True))
     for number, stage in released.items():
-        _report(draft, stage, number, ctx.stages.total)
-    draft.update(current_stage=ctx.stages.current)
+        _report(draft, stage, number, ctx.stages.stage_count)
+    draft.update(current_stage=ctx.stages.last_released_title)
     return draft_result(draft, status_first=bool(released))
 
 

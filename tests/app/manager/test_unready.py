@@ -59,7 +59,7 @@ async def test_the_reason_is_noted_every_half_minute_until_it_is_ready():
         assert writes(api) == before + 2
         assert said(api) == "", "it takes it away"
         api.put("leases", "lock", metadata={"annotations": {NOT_READY: "of a manager that is gone"}}, spec={})
-        elector = LeaderElector(Client(api), replace(LEASE, clears=(NOT_READY,)), identity="me")
+        elector = LeaderElector(Client(api), replace(LEASE, cleared_annotations=(NOT_READY,)), identity="me")
         leading = asyncio.create_task(elector.lead(asyncio.Event().wait))
         await asyncio.sleep(LEASE.retry_period)
         assert said(api) == "", "who leads takes it away"

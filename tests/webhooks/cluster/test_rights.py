@@ -42,7 +42,7 @@ class NoDomains:
     def find(self, namespace: str, job_uid: str, topology: str) -> Any:
         raise AssertionError(namespace, job_uid, topology)
 
-    settle = find
+    wait_for_domain = find
 
 
 async def ask(script: Script, body: JSON, path: str = VALIDATE_PATH, **options: Any) -> JSON:

@@ -95,13 +95,13 @@ def _check_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterat
             yield NO_PROGRESS.at(action_path, action.name, action=action.name, **words)
             return
         rule_restarts += step.after_restarts
-        counted_restarts += step.after_restarts if previous.counted else 0
+        counted_restarts += step.after_restarts if previous.counts_restarts else 0
         is_restart = action.scope is not Scope.NOTHING
         if rule.max_restarts is not None and not _is_reached(rule_restarts, rule.max_restarts, is_limited=is_restart):
             name, limit = "maxRestarts of the rule", f"maxRestarts {rule.max_restarts} of the rule"
             yield NEVER_REACHED.at(action_path, action.name, restarts=rule_restarts, limit=limit, name=name)
             return
-        if not _is_reached(counted_restarts, max_restarts, is_limited=action.counted):
+        if not _is_reached(counted_restarts, max_restarts, is_limited=action.counts_restarts):
             name = "spec.failurePolicy.maxRestarts"
             limit = f"{name} {max_restarts}"
             yield NEVER_REACHED.at(action_path, action.name, restarts=counted_restarts, limit=limit, name=name)

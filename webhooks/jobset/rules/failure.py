@@ -135,7 +135,7 @@ def check_failure_rules(subject: Subject) -> Iterator[FieldError]:
 
 def _check_gates(subject: Subject) -> Iterator[FieldError]:
     for path, action, *_ in named_actions(subject.failure_policy):
-        if not action.enabled(subject.gates):
+        if not action.is_enabled(subject.gates):
             rule = RESTART_JOB_GATE if action in _GO_ACTIONS else RESTART_REPLICATED_JOB_GATE
             yield rule.at(path, action=action.name, gate=action.gate)
 
@@ -143,7 +143,7 @@ def _check_gates(subject: Subject) -> Iterator[FieldError]:
 def check_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
     """Check that the ReplicatedJobs have few enough Jobs for the status to count the restarts of each Job."""
     policy_actions = dict.fromkeys(named.action for named in named_actions(subject.failure_policy))
-    actions = [action for action in policy_actions if action.restarts_part and action.enabled(subject.gates)]
+    actions = [action for action in policy_actions if action.restarts_part and action.is_enabled(subject.gates)]
     if not actions:
         return
     rule = RESTART_REPLICATED_JOB_REPLICAS if set(actions).isdisjoint(_GO_ACTIONS) else RESTART_JOB_REPLICAS

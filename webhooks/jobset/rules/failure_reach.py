@@ -63,7 +63,7 @@ def check_reachability(subject: Subject) -> Iterator[FieldError]:
     yield from _unusable_patterns(policy.rules)
     for path, rule in RULES.each(policy.rules):
         yield from _impossible_reasons(path.at("onJobFailureReasons"), rule, subject)
-        if action_of(rule.action).counted and (rule.max_restarts or 0) > max(policy.max_restarts, 0):
+        if action_of(rule.action).counts_restarts and (rule.max_restarts or 0) > max(policy.max_restarts, 0):
             yield BUDGET_NEVER.at(path.at("maxRestarts"), rule.max_restarts, limit=max(policy.max_restarts, 0))
     for path, rule in RULES.each(policy.rules[:MAX_COMPARED]):
         yield from _impossible_exit_codes(path.at("onExitCodes"), rule, subject)

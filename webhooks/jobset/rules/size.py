@@ -48,7 +48,7 @@ def check_counts(js: Subject) -> Iterator[FieldError]:
 def check_stored_size(js: Subject) -> Iterator[FieldError]:
     """A warning if the set with its status may not fit into etcd, whose limit may have been raised."""
     actions = (named.action for named in named_actions(js.failure_policy))
-    has_part_restarts = any(action.restarts_part and action.enabled(js.gates) for action in actions)
+    has_part_restarts = any(action.restarts_part and action.is_enabled(js.gates) for action in actions)
     total = js.size + largest_status_size(js.js, restarts_single_jobs=has_part_restarts)
     if total > NEAR_ETCD_LIMIT:
         yield STORED_SIZE.at(SPEC.at("replicatedJobs"), size=f"{total // 1024:,}", most=f"{ETCD_LIMIT // 1024:,}")

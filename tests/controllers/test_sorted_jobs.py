@@ -10,6 +10,7 @@ from api import keys
 from api.batch import Job
 from api.features import FeatureGates
 from api.jobset import JobSet
+from api.jobset_status import ReplicatedJobStatus
 from api.layout import layout_of
 from controllers.planning.child_jobs import sort_jobs
 from controllers.planning.sorted_jobs import SortedJobs
@@ -103,7 +104,7 @@ class Set:
         status = self.js.status
         entry = msgspec.convert(
             {"name": "group-0", "ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0},
-            type(bench.with_status(self.js, ()).status.replicated_jobs_status[0]),
+            ReplicatedJobStatus,
         )
         if what == "restart":
             status = replace(status, restarts=number)

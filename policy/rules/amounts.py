@@ -64,8 +64,8 @@ def _amounts(holder: JSON, *kinds: str) -> Mapping[str, object]:
     return {name: amount for kind in kinds for name, amount in (resources.get(kind) or {}).items()}
 
 
-_LIMITS = (*container_fields("resources.limits{}"), *pod_fields("resources.limits{}"))
-_REQUESTS = (*container_fields("resources.requests{}"), *pod_fields("resources.requests{}"), *_LIMITS)
+_LIMIT_FIELDS = (*container_fields("resources.limits{}"), *pod_fields("resources.limits{}"))
+_REQUEST_FIELDS = (*container_fields("resources.requests{}"), *pod_fields("resources.requests{}"), *_LIMIT_FIELDS)
 
 
 @by_findings
@@ -106,7 +106,7 @@ RequiredRequestsRule = Annotated[
         (REQUEST,),
         find_required_requests,
         compile_required_requests,
-        reads=_REQUESTS,
+        reads=_REQUEST_FIELDS,
         cautions=_cautions,
     ),
 ]
@@ -114,6 +114,11 @@ RequiredLimitsRule = Annotated[
     RequiredResources | None,
     doc("Limits that containers have to state."),
     PolicyRule(
-        "requiredLimits", (LIMIT,), find_required_limits, compile_required_limits, reads=_LIMITS, cautions=_cautions
+        "requiredLimits",
+        (LIMIT,),
+        find_required_limits,
+        compile_required_limits,
+        reads=_LIMIT_FIELDS,
+        cautions=_cautions,
     ),
 ]

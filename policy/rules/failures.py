@@ -115,11 +115,15 @@ def restarts(rule: MaxRestarts, judged: JudgedJobSet, namespace: Namespace) -> I
     limits = _restart_limits(judged)
     largest = max(limits, key=lambda path: limits[path])
     yield Number(
-        "restarts", sum(limits.values()), effective_limit(rule, namespace), lambda: largest, partial(_parts, limits)
+        "restarts",
+        sum(limits.values()),
+        effective_limit(rule, namespace),
+        lambda: largest,
+        partial(_limit_texts, limits),
     )
 
 
-def _parts(limits: Mapping[Path, int]) -> list[str]:
+def _limit_texts(limits: Mapping[Path, int]) -> list[str]:
     first_limits = islice(limits.items(), MAX_PARTS)
     return [f"{path} has {limit}" for path, limit in first_limits] if len(limits) > 1 else []
 
@@ -135,9 +139,9 @@ def find_max_restarts(rule: MaxRestarts, judged: JudgedJobSet, namespace: Namesp
     for number in restarts(rule, judged, namespace):
         yield from check_limit(number, RESTARTS_IN_ALL if number.parts() else RESTARTS, number.amount)
     if rule.forbid_unlimited_actions:
-        for path, action, within, limit in named_actions(_failure_policy(judged)):
+        for path, action, owner_path, limit in named_actions(_failure_policy(judged)):
             if action.is_uncounted_restart and limit is None:
-                unlimited = UNLIMITED_OF_NODES if within == _NODES else UNLIMITED
+                unlimited = UNLIMITED_OF_NODES if owner_path == _NODES else UNLIMITED
                 yield unlimited.at(path, action.name, action=action.name, counted=action.counted_name)
 
 
@@ -185,14 +189,14 @@ def find_restart_strategies(rule: RestartStrategies, judged: JudgedJobSet, _: Na
         yield from check_allowed(STRATEGY, _POLICY.at("restartStrategy"), policy.restart_strategy, rule.allowed)
 
 
-_RESTARTS = (
+_RESTART_FIELDS = (
     "spec.failurePolicy.maxRestarts",
     "spec.failurePolicy.rules[].maxRestarts",
     "spec.failurePolicy.rules[].action",
     "spec.failurePolicy.rules[].then[].action",
     "spec.failurePolicy.nodeFailure.action",
 )
-_BACKOFF = (*job_fields("backoffLimit", "backoffLimitPerIndex"), "spec.failurePolicy.maxRestarts")
+_BACKOFF_FIELDS = (*job_fields("backoffLimit", "backoffLimitPerIndex"), "spec.failurePolicy.maxRestarts")
 _CEL_POLICY = "?spec.?failurePolicy"
 _UNCOUNTED = texts(action.name for action in ACTIONS.values() if action.is_uncounted_restart)
 
@@ -209,13 +213,10 @@ def _cel_limits(root: Root) -> Cel:
     """An expression for the limits of `_restart_limits`, a list of maps with the keys `path` and `n`, the limit."""
     in_step = f"a.?then.orValue([]).exists(s, s.?action.orValue('') in {_UNCOUNTED})"
     is_uncounted = f"(a.?action.orValue('') in {_UNCOUNTED} || {in_step})"
-    of_set = f"[{{'path': dyn('{_OF_SET}'), 'n': dyn([0, int({_cel_restarts(root)})].max())}}]"
+    of_set = f"[{{'path': dyn('{_POLICY.at('maxRestarts')}'), 'n': dyn([0, int({_cel_restarts(root)})].max())}}]"
     path = "'spec.failurePolicy.rules[' + string(i) + '].maxRestarts'"
     of_rules = f"{{'path': dyn({path}), 'n': dyn([0, int(a.maxRestarts)].max())}}"
     return Cel(f"{of_set} + {_cel_rules(root)}.transformList(i, a, has(a.maxRestarts) && {is_uncounted}, {of_rules})")
-
-
-_OF_SET = SPEC.at("failurePolicy", "maxRestarts")
 
 
 def compile_max_restarts(rule: MaxRestarts, say: Say) -> Compiled:
@@ -294,7 +295,7 @@ def compile_backoff_limit(rule: BackoffLimit, say: Say) -> Compiled:
 @by_findings
 def compile_restart_strategies(rule: RestartStrategies, say: Say, root: Root) -> Cel:
     value = f"{root.name}.{_CEL_POLICY}.?restartStrategy"
-    return compile_allowed(STRATEGY, SPEC.at("failurePolicy", "restartStrategy"), value, rule.allowed, say)
+    return compile_allowed(STRATEGY, _POLICY.at("restartStrategy"), value, rule.allowed, say)
 
 
 MaxRestartsRule = Annotated[
@@ -306,14 +307,19 @@ MaxRestartsRule = Annotated[
         find_max_restarts,
         compile_max_restarts,
         numbers=restarts,
-        reads=_RESTARTS,
+        reads=_RESTART_FIELDS,
     ),
 ]
 BackoffLimitRule = Annotated[
     BackoffLimit | None,
     doc("backoffLimit of Jobs."),
     PolicyRule(
-        "backoffLimit", (BACKOFF, NOT_ZERO), find_backoff_limit, compile_backoff_limit, numbers=backoffs, reads=_BACKOFF
+        "backoffLimit",
+        (BACKOFF, NOT_ZERO),
+        find_backoff_limit,
+        compile_backoff_limit,
+        numbers=backoffs,
+        reads=_BACKOFF_FIELDS,
     ),
 ]
 RestartStrategiesRule = Annotated[

@@ -100,7 +100,7 @@ def find_images_by_digest(_: bool, judged: JudgedJobSet, __: Namespace) -> Itera
             yield DIGEST.at(path, image, name=image)
 
 
-_IMAGES = (*container_fields("image"), *pod_fields("volumes[].image.reference"), str(AGENT_IMAGE))
+_IMAGE_FIELDS = (*container_fields("image"), *pod_fields("volumes[].image.reference"), str(AGENT_IMAGE))
 _CONTAINER_IMAGE = "x.c.?image.orValue('')"
 _VOLUME_IMAGE = "x.v.?image.?reference.orValue('')"
 
@@ -163,10 +163,10 @@ def compile_image_registries(rule: ImageRegistries, say: Say, root: Root) -> Cel
 ImageRegistriesRule = Annotated[
     ImageRegistries | None,
     doc("Registries of images."),
-    PolicyRule("imageRegistries", (REGISTRY,), find_image_registries, compile_image_registries, reads=_IMAGES),
+    PolicyRule("imageRegistries", (REGISTRY,), find_image_registries, compile_image_registries, reads=_IMAGE_FIELDS),
 ]
 ImagesByDigestRule = Annotated[
     bool,
     doc("Every image has to be named by its digest."),
-    PolicyRule("imagesByDigest", (DIGEST,), find_images_by_digest, compile_images_by_digest, reads=_IMAGES),
+    PolicyRule("imagesByDigest", (DIGEST,), find_images_by_digest, compile_images_by_digest, reads=_IMAGE_FIELDS),
 ]

@@ -130,7 +130,7 @@ def fits(pattern: str, value: str) -> bool:
     return not isinstance(compiled, str) and compiled.fullmatch(value) is not None
 
 
-_LABELS, _ANNOTATIONS = ("metadata.labels{}",), ("metadata.annotations{}",)
+_LABEL_FIELDS, _ANNOTATION_FIELDS = ("metadata.labels{}",), ("metadata.annotations{}",)
 
 
 def _compile_pairs(
@@ -164,12 +164,12 @@ def compile_required_annotations(rule: tuple[RequiredPair, ...], say: Say, root:
 RequiredQueueRule = Annotated[
     RequiredQueue | None,
     doc("A label that names a queue."),
-    PolicyRule("requiredQueue", (NO_QUEUE, QUEUE), find_required_queue, compile_required_queue, reads=_LABELS),
+    PolicyRule("requiredQueue", (NO_QUEUE, QUEUE), find_required_queue, compile_required_queue, reads=_LABEL_FIELDS),
 ]
 RequiredLabelsRule = Annotated[
     tuple[RequiredPair, ...] | None,
     map_by("key", "Labels of the JobSet."),
-    PolicyRule("requiredLabels", (NO_LABEL, LABEL), find_required_labels, compile_required_labels, reads=_LABELS),
+    PolicyRule("requiredLabels", (NO_LABEL, LABEL), find_required_labels, compile_required_labels, reads=_LABEL_FIELDS),
 ]
 RequiredAnnotationsRule = Annotated[
     tuple[RequiredPair, ...] | None,
@@ -179,6 +179,6 @@ RequiredAnnotationsRule = Annotated[
         (NO_ANNOTATION, ANNOTATION),
         find_required_annotations,
         compile_required_annotations,
-        reads=_ANNOTATIONS,
+        reads=_ANNOTATION_FIELDS,
     ),
 ]

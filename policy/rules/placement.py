@@ -112,31 +112,34 @@ def _topology(judged: JudgedJobSet, template: Template) -> tuple[str, Path]:
 
     Without the annotation: an empty text, and the path of the metadata of the Job template.
     """
-    of_job, pod_path = template.path.at("template", "metadata"), template.job_path.at("template", "metadata")
-    of_set, key = judged.js.metadata.annotations, keys.EXCLUSIVE_TOPOLOGY
+    job_metadata_path, pod_metadata_path = (
+        template.path.at("template", "metadata"),
+        template.job_path.at("template", "metadata"),
+    )
+    set_annotations, key = judged.js.metadata.annotations, keys.EXCLUSIVE_TOPOLOGY
     pod: JSON = (template.rjob.job_spec.get("template") or {}).get("metadata") or {}
     for annotations, path in (
-        (template.rjob.annotations, of_job),
-        (of_set, METADATA),
-        (pod.get("annotations") or {}, pod_path),
+        (template.rjob.annotations, job_metadata_path),
+        (set_annotations, METADATA),
+        (pod.get("annotations") or {}, pod_metadata_path),
     ):
         if key in annotations:
             return annotations[key], path
-    return "", of_job
+    return "", job_metadata_path
 
 
-_TOPOLOGIES = (
+_TOPOLOGY_FIELDS = (
     "metadata.annotations{}",
     "spec.replicatedJobs[].template.metadata.annotations{}",
     *job_fields("template.metadata.annotations{}"),
 )
-_KEY = text(keys.EXCLUSIVE_TOPOLOGY)
+_ANNOTATION = text(keys.EXCLUSIVE_TOPOLOGY)
 
 
 @by_findings
 def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root) -> Cel:
-    of_job = f"j.?template.?metadata.?annotations[?{_KEY}]"
-    pod_fields = f"j.?template.?spec.?template.?metadata.?annotations[?{_KEY}]"
+    job_annotation = f"j.?template.?metadata.?annotations[?{_ANNOTATION}]"
+    pod_annotation = f"j.?template.?spec.?template.?metadata.?annotations[?{_ANNOTATION}]"
     at_job = template_path("i", f".template.metadata.annotations[{keys.EXCLUSIVE_TOPOLOGY}]")
     at_pod = template_path("i", f".template.spec.template.metadata.annotations[{keys.EXCLUSIVE_TOPOLOGY}]")
     at_set = cel_path(str(METADATA.at("annotations", keys.EXCLUSIVE_TOPOLOGY)))
@@ -153,17 +156,17 @@ def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root
             lists.append(list_if(f"{value} == ''", missing))
         return concat_lists(*lists)
 
-    jobs, set_annotation = root.variable("jobs"), f"{root.variable('annotations')}[?{_KEY}]"
-    in_job = topology_findings(f"{of_job}.orValue('')", at_job)
-    of_jobs = Cel(f"{jobs}.transformList(i, j, {of_job}.hasValue(), {in_job}).flatten()")
-    is_missing = f"{jobs}.exists(j, !{of_job}.hasValue())"
+    jobs, set_annotation = root.variable("jobs"), f"{root.variable('annotations')}[?{_ANNOTATION}]"
+    in_job = topology_findings(f"{job_annotation}.orValue('')", at_job)
+    of_jobs = Cel(f"{jobs}.transformList(i, j, {job_annotation}.hasValue(), {in_job}).flatten()")
+    is_missing = f"{jobs}.exists(j, !{job_annotation}.hasValue())"
     in_set = topology_findings(f"{set_annotation}.orValue('')", at_set)
     of_set = f"({set_annotation}.hasValue() && {is_missing} ? {in_set} : [])"
-    in_pod = topology_findings(f"{pod_fields}.orValue('')", at_pod)
+    in_pod = topology_findings(f"{pod_annotation}.orValue('')", at_pod)
     nowhere = topology_findings("''", at_job)
     of_pods_or_none = (
-        f"({set_annotation}.hasValue() ? [] : {jobs}.transformList(i, j, !{of_job}.hasValue(),"
-        f" {pod_fields}.hasValue() ? {in_pod} : {nowhere}).flatten())"
+        f"({set_annotation}.hasValue() ? [] : {jobs}.transformList(i, j, !{job_annotation}.hasValue(),"
+        f" {pod_annotation}.hasValue() ? {in_pod} : {nowhere}).flatten())"
     )
     return concat_lists(of_jobs, Cel(of_set), Cel(of_pods_or_none))
 
@@ -188,6 +191,6 @@ ExclusiveTopologiesRule = Annotated[
         (NO_TOPOLOGY, TOPOLOGY),
         find_exclusive_topologies,
         compile_exclusive_topologies,
-        reads=_TOPOLOGIES,
+        reads=_TOPOLOGY_FIELDS,
     ),
 ]

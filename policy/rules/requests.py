@@ -208,19 +208,19 @@ class CelRequests:
         index = cel_largest(Cel(f"variables.{self.amounts}"))
         field_of = f"({{}}.?resources.?requests[?{self.key}].hasValue() ? 'requests' : 'limits')"
         resource, agents = below("", self.key.text), f"variables.agents[{index}]"
-        pod_path = f"'spec.replicatedJobs[' + string({index}) + '].template.spec.template.spec"
+        pod_path_text = f"'spec.replicatedJobs[' + string({index}) + '].template.spec.template.spec"
         path_lists, holder_lists = [], []
         for field in ("containers", "initContainers"):
             item_path = (
-                f"{pod_path}.{field}[' + string(k) + '].resources.' + {field_of.replace('{}', 'c')} + {resource}"
+                f"{pod_path_text}.{field}[' + string(k) + '].resources.' + {field_of.replace('{}', 'c')} + {resource}"
             )
             path_lists.append(f"p.?{field}.orValue([]).transformList(k, c, {item_path})")
             holder_lists.append(f"p.?{field}.orValue([])")
-        of_pod = f"[{pod_path}.resources.' + {field_of.replace('{}', 'p')} + {resource}]"
+        of_pod = f"[{pod_path_text}.resources.' + {field_of.replace('{}', 'p')} + {resource}]"
         paths = " + ".join([*path_lists, f"{agents}.map(c, '{AGENT}')", of_pod])
         holders = " + ".join([*holder_lists, agents, "[p]"])
         stated = self._count(f"({holders})", self._request("c"))
-        largest = f"[{stated}].map(a, a.max() < 0 ? {pod_path}' : ({paths})[a.indexOf(a.max())])[0]"
+        largest = f"[{stated}].map(a, a.max() < 0 ? {pod_path_text}' : ({paths})[a.indexOf(a.max())])[0]"
         path = Cel(
             f"(variables.pods.size() == 0 ? 'spec.replicatedJobs' : [variables.pods[{index}]].map(p, {largest})[0])"
         )

@@ -96,7 +96,7 @@ def claims_of_groups(judged: JudgedJobSet) -> Iterator[Path]:
             yield from (claims_path.at("resourceClaims", k) for k, _ in enumerate(claims or ()))
 
 
-_RESOURCE_NAMES = (
+_RESOURCE_NAME_FIELDS = (
     *container_fields("resources.requests{}", "resources.limits{}"),
     *pod_fields("resources.requests{}", "resources.limits{}", "overhead{}"),
 )
@@ -112,7 +112,7 @@ CLAIMS = (
         for holder in _CLAIM_HOLDERS
         for field in ("resourceClaimName", "resourceClaimTemplateName")
     ),
-    *_RESOURCE_NAMES,
+    *_RESOURCE_NAME_FIELDS,
 )
 """The fields by which pods and their groups claim devices."""
 _KINDS = ("requests", "limits")
@@ -148,13 +148,13 @@ def _findings_by_resource(root: Root, condition: str, finding: Callable[[CelPath
         lists.append(f"{pods}.transformList(i, p, has(p.resources), {findings}).flatten()")
     findings = name_findings("p.?overhead", pod_path("i", ".overhead", _NAME))
     lists.append(f"{pods}.transformList(i, p, has(p.overhead), {findings}).flatten()")
-    return [Cel(text) for text in lists]
+    return [Cel(expression) for expression in lists]
 
 
 def compile_claims(root: Root, finding: Callable[[CelPath], Cel]) -> Cel:
     """An expression for findings at all claims for devices, by pods and groups, and by resources of a DeviceClass."""
     claim = finding(pod_path("i", ".resourceClaims", Index("k")))
-    pod_fields = (
+    pod_claims = (
         f"{root.variable('changedPods')}.transformList(i, p, p.?resourceClaims.orValue([])"
         f".transformList(k, c, {claim})).flatten()"
     )
@@ -166,7 +166,7 @@ def compile_claims(root: Root, finding: Callable[[CelPath], Cel]) -> Cel:
         holder = f"e{field.replace('.', '.?')}"
         findings = f"{holder}.?resourceClaims.orValue([]).transformList(k, c, {finding(at)})"
         of_groups.append(Cel(f"{GROUPS.format(root.name)}.transformList(i, e, {findings}).flatten()"))
-    return concat_lists(Cel(pod_fields), *_findings_by_resource(root, IS_DEVICE_CLASS, finding), *of_groups)
+    return concat_lists(Cel(pod_claims), *_findings_by_resource(root, IS_DEVICE_CLASS, finding), *of_groups)
 
 
 AllowedResourcesRule = Annotated[
@@ -177,7 +177,7 @@ AllowedResourcesRule = Annotated[
         (RESOURCE,),
         find_allowed_resources,
         compile_allowed_resources,
-        reads=_RESOURCE_NAMES,
+        reads=_RESOURCE_NAME_FIELDS,
         cautions=unknown_resources,
     ),
 ]

@@ -117,18 +117,22 @@ def _check_label(
         yield NODE_VALUE.at(path, stated, key=key, allowed=lambda: f"allowed are: {', '.join(allowed_values)}")
 
 
-_TERMS = (f"nodeAffinity.{_REQUIRED}.nodeSelectorTerms[]", f"nodeAffinity.{_PREFERRED}[].preference")
-_POD_TERMS = tuple(
+_TERM_FIELDS = (f"nodeAffinity.{_REQUIRED}.nodeSelectorTerms[]", f"nodeAffinity.{_PREFERRED}[].preference")
+_POD_TERM_FIELDS = tuple(
     f"{kind}.{term}" for kind in _POD_KINDS for term in (f"{_REQUIRED}[]", f"{_PREFERRED}[].podAffinityTerm")
 )
-_SELECTIONS = pod_fields(
+_SELECTION_FIELDS = pod_fields(
     "nodeName",
     "nodeSelector{}",
-    *(f"affinity.{term}.matchExpressions[].{part}" for term in _TERMS for part in ("key", "operator", "values[]")),
-    *(f"affinity.{term}.matchFields[].key" for term in _TERMS),
-    *(f"affinity.{term}.topologyKey" for term in _POD_TERMS),
+    *(
+        f"affinity.{term}.matchExpressions[].{part}"
+        for term in _TERM_FIELDS
+        for part in ("key", "operator", "values[]")
+    ),
+    *(f"affinity.{term}.matchFields[].key" for term in _TERM_FIELDS),
+    *(f"affinity.{term}.topologyKey" for term in _POD_TERM_FIELDS),
 )
-_VALUES = "{}.?values.orValue([]).map(v, string(v)).join(',')"
+_JOINED_VALUES = "{}.?values.orValue([]).map(v, string(v)).join(',')"
 """A template for the values of a requirement as one text, in CEL."""
 
 
@@ -200,7 +204,7 @@ def _cel_selections(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
         f"{terms}.map(x, x.t.?matchExpressions.orValue([]).transformList(m, e, [string(e.key)].map(key, {key_findings})"
         ".flatten()).flatten()).flatten()"
     )
-    names = Cel(f"x.t.matchFields.map(f, {_VALUES.format('f')}).join(';')")
+    names = Cel(f"x.t.matchFields.map(f, {_JOINED_VALUES.format('f')}).join(';')")
     field_finding = say.at(NODE_NAME, *pod_path("x.j", *term, ".matchFields"), apart=names)
     by_field = f"{terms}.filter(x, x.t.?matchFields.orValue([]).size() > 0).map(x, {field_finding})"
     pods_at = pod_path("x.j", ".affinity.", Cel("string(x.a)"), Index("x.k"), Cel("string(x.z)"), ".topologyKey")
@@ -223,7 +227,9 @@ class _Selection:
 
 _BY_SELECTOR = _Selection(Cel("true"), Cel("[value]"), Cel("string(value)"))
 _BY_AFFINITY = _Selection(
-    Cel("e.operator == 'In'"), Cel("e.?values.orValue([])"), Cel(f"string(e.operator) + ' ' + {_VALUES.format('e')}")
+    Cel("e.operator == 'In'"),
+    Cel("e.?values.orValue([])"),
+    Cel(f"string(e.operator) + ' ' + {_JOINED_VALUES.format('e')}"),
 )
 _BY_PODS = _Selection(Cel("false"), Cel("[key]"), Cel("string(key)"))
 
@@ -257,6 +263,6 @@ NodeSelectorsRule = Annotated[
         (NODE_NAME, NODE_LABEL, NODE_VALUE),
         find_node_selectors,
         compile_node_selectors,
-        reads=_SELECTIONS,
+        reads=_SELECTION_FIELDS,
     ),
 ]

@@ -83,7 +83,9 @@ def list_taints(rule: Tolerations) -> str:
     )
 
 
-_TOLERATIONS = pod_fields("nodeName", *(f"tolerations[].{part}" for part in ("key", "operator", "value", "effect")))
+_TOLERATION_FIELDS = pod_fields(
+    "nodeName", *(f"tolerations[].{part}" for part in ("key", "operator", "value", "effect"))
+)
 
 
 @by_findings
@@ -96,11 +98,11 @@ def compile_tolerations(rule: Tolerations, say: Say, root: Root) -> Cel:
     refused = f"!({_TAINT} in {keys}) ? ({_TAINT} == '' ? 'every taint' : 'the taint ' + {_TAINT}) : "
     refused += "".join(f"{_TAINT} == {text(entry.key)} ? {_compile_refusal(entry)} : " for entry in rule.allowed) + "''"
     pods = root.variable("changedPods")
-    pod_fields = Cel(
+    toleration_findings = Cel(
         f"{pods}.transformList(i, p, has(p.tolerations), p.tolerations.transformList(k, t,"
         f" [{refused}].filter(what, what != '').map(what, {finding})).flatten()).flatten()"
     )
-    return concat_lists(pod_fields, Cel(f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {node})"))
+    return concat_lists(toleration_findings, Cel(f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {node})"))
 
 
 _TAINT = "string(t.?key.orValue(''))"
@@ -124,5 +126,5 @@ def _compile_refusal(entry: AllowedToleration) -> str:
 TolerationsRule = Annotated[
     Tolerations | None,
     doc("Taints that pods may tolerate."),
-    PolicyRule("tolerations", (UNTAINTED, TOLERATION), find_tolerations, compile_tolerations, reads=_TOLERATIONS),
+    PolicyRule("tolerations", (UNTAINTED, TOLERATION), find_tolerations, compile_tolerations, reads=_TOLERATION_FIELDS),
 ]

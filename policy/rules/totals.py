@@ -106,7 +106,7 @@ def _claim_parts(judged: JudgedJobSet) -> list[str]:
     return first_parts(iter([*parts, f"{len(judged.named_claims)} by name"] if judged.named_claims else parts))
 
 
-_FIELDS_READ = (
+_TOTAL_FIELDS = (
     REPLICAS,
     *job_fields("parallelism", "completions"),
     *container_fields("resources.requests{}", "resources.limits{}"),
@@ -222,7 +222,7 @@ MaxTotalsRule = Annotated[
         find_max_totals,
         compile_max_totals,
         numbers=totals,
-        reads=_FIELDS_READ,
+        reads=_TOTAL_FIELDS,
         cautions=_cautions,
         note="exact for totals below 2P of cpu and 2E of everything else. Larger ones exceed every limit",
     ),

@@ -176,15 +176,15 @@ class Entry:
     rjob: ReplicatedJob
     template: JobTemplate
 
-    @property
+    @cached_property
     def job(self) -> JobSpec:
         return self.template.spec
 
-    @property
+    @cached_property
     def job_path(self) -> Path:
         return self.path.at("template", "spec")
 
-    @property
+    @cached_property
     def pod_path(self) -> Path:
         return self.path.at("template", "spec", "template")
 
@@ -208,13 +208,17 @@ class Entry:
         return max(self.rjob.replicas, 0) * max(pods_at_once(self.job), 0)
 
     @cached_property
-    def text_size(self) -> int:
-        """The number of characters of commands, arguments and variables."""
-        size = 0
+    def all_text(self) -> str:
+        """Commands, arguments and values of variables of all containers, one a line. Says fast what is in none."""
+        texts: list[object] = []
         for each in self.job.template.spec.all_containers:
-            texts = (*each.command, *each.args, *(variable.value for variable in each.env))
-            size += sum(len(text) for text in texts if isinstance(text, str))
-        return size
+            texts += (*each.command, *each.args, *[variable.value for variable in each.env])
+        return "\n".join([text for text in texts if isinstance(text, str)])
+
+    @cached_property
+    def variable_names(self) -> frozenset[str]:
+        """Names of the variables in `env` of all containers."""
+        return frozenset([variable.name for each in self.job.template.spec.all_containers for variable in each.env])
 
     @cached_property
     def container_names(self) -> tuple[str, ...]:

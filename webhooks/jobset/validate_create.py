@@ -150,7 +150,7 @@ def create_findings(js: Subject, work: Work) -> Iterator[FieldError]:
     for check in LAST_CHECKS:
         work.spend(js.steps_per_check)
         yield from check(js)
-    text_size = sum(entry.text_size for entry in js.entries)
+    text_size = sum(len(entry.all_text) for entry in js.entries)
     for check in TEXT_CHECKS:
         work.spend(js.steps_per_check + text_size)
         yield from check(js)

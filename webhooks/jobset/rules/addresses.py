@@ -35,7 +35,8 @@ def check_addresses(js: Subject) -> Iterator[FieldError]:
     """Findings about addresses with the name of this set that belong to none of its pods."""
     if not js.js.dns_enabled or not js.name:
         return
-    yield from islice((error for entry in js.entries for error in _check_pod(js, entry)), MAX_FINDINGS)
+    entries = (entry for entry in js.entries if js.name in entry.all_text)
+    yield from islice((error for entry in entries for error in _check_pod(js, entry)), MAX_FINDINGS)
 
 
 def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:

@@ -97,11 +97,7 @@ def _wrong_number(sizes: _GroupSizes, entry: Entry, text_path: Path, count: int)
 
 def _gets_node_number(entry: Entry) -> bool:
     """Whether a container of the ReplicatedJob gets a number of nodes, by a flag or a variable."""
-    return any(
-        any(variable.name == NODES_VARIABLE for variable in container.env)
-        or any("--nnodes" in word for _, word in command_words(path, container))
-        for path, container in entry.each_container()
-    )
+    return NODES_VARIABLE in entry.variable_names or "--nnodes" in entry.all_text
 
 
 def _node_numbers(entry: Entry, *, follows_jobs: bool) -> Iterator[tuple[Path, int]]:
@@ -109,6 +105,8 @@ def _node_numbers(entry: Entry, *, follows_jobs: bool) -> Iterator[tuple[Path, i
 
     `follows_jobs`: the controller may replace the number by the present number of Jobs.
     """
+    if not _gets_node_number(entry):
+        return
     for path, container in entry.each_container():
         for text_path, variable in path.at("env").each(container.env):
             number = variable.value if isinstance(variable.value, str) else ""

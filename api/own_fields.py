@@ -129,7 +129,8 @@ def _locations(node: Any, keys: tuple[str, ...], path: Path, name: str) -> Itera
             yield from _locations(item, rest, path.at(i), f"{name}[{label}]")
     elif isinstance(node, dict):
         name = f"{name}.{first}" if name else first
-        if rest:
-            yield from _locations(node.get(first), rest, path.at(first), name)
-        else:
-            yield name, path.at(first), node.get(first)
+        value = node.get(first)
+        if not rest:
+            yield name, path.at(first), value
+        elif value is not None:
+            yield from _locations(value, rest, path.at(first), name)

@@ -122,7 +122,7 @@ IN_PLACE: JSON = {"restartStrategy": "InPlaceRestart", "agent": {"image": "a"}}
 @pytest.mark.parametrize(("replicas", "policy"), [(0, {}), (1, {}), (1, IN_PLACE)])
 @pytest.mark.parametrize("field", IN_THE_POD)
 def test_checks_of_a_group_cost_the_same_however_many_groups_there_are(field: str, replicas: int, policy: JSON):
-    """A check of one group that reads all others costs their square: with one step for each, 4.8 times as much here."""
+    """A check of one group that reads all others costs their square. Four times the groups cost less than that."""
 
     def check(count: int) -> int:
         pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "b"}]} | IN_THE_POD[field]
@@ -131,7 +131,7 @@ def test_checks_of_a_group_cost_the_same_however_many_groups_there_are(field: st
         return steps(lambda: engine(GATES).create(js))
 
     engine(GATES).create(stored(jobset(rjob())))
-    assert check(400) < 4.2 * check(100)
+    assert check(400) < 4 * check(100)
 
 
 @pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH])

@@ -1,4 +1,4 @@
-"""How many calls a review of a sound JobSet makes: those for its variables must not be made once more by each check."""
+"""How many calls a review of a sound JobSet makes. Variables without references and addresses cost none."""
 
 from tests.support.model.walk import walk
 from tests.support.objects.jobsets import jobset, rjob, stored

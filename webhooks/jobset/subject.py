@@ -210,10 +210,9 @@ class Entry:
     @cached_property
     def all_text(self) -> str:
         """Commands, arguments and values of variables of all containers, one a line. Says fast what is in none."""
-        texts: list[object] = []
-        for each in self.job.template.spec.all_containers:
-            texts += (*each.command, *each.args, *[variable.value for variable in each.env])
-        return "\n".join([text for text in texts if isinstance(text, str)])
+        containers = self.job.template.spec.all_containers
+        lists = [(*each.command, *each.args, *[variable.value for variable in each.env]) for each in containers]
+        return "\n".join([text for texts in lists for text in texts if isinstance(text, str)])
 
     @cached_property
     def variable_names(self) -> frozenset[str]:
@@ -305,6 +304,16 @@ class Subject:
         """The ReplicatedJobs by name. If a name is repeated, the first ReplicatedJob has it."""
         return {entry.rjob.name: entry for entry in reversed(self.entries)}
 
+    def entries_with(self, text: str) -> Iterator[Entry]:
+        """The ReplicatedJobs that have this text in a command, an argument or the value of a variable."""
+        return (entry for entry in self.entries if text in entry.all_text)
+
+    @cached_property
+    def dependents_on_ready(self) -> dict[str, str]:
+        """By name of a ReplicatedJob, the name of the first one that starts only once it is ready."""
+        waits = ((entry.rjob.name, wait) for entry in reversed(self.entries) for wait in entry.rjob.depends_on or ())
+        return {wait.name: dependent for dependent, wait in waits if wait.status == "Ready"}
+
     @cached_property
     def pod_count(self) -> int:
         """The number of pods that run at once in the whole set."""
@@ -327,11 +336,9 @@ class Subject:
 
     def targets(self, names: Sequence[str]) -> list[Entry]:
         """The ReplicatedJobs with the names in `targetReplicatedJobs` of a policy; no names mean all."""
-        return (
-            [self.entries_by_name[name] for name in names if name in self.entries_by_name]
-            if names
-            else list(self.entries)
-        )
+        if not names:
+            return list(self.entries)
+        return [self.entries_by_name[name] for name in names if name in self.entries_by_name]
 
 
 class Unreadable(Exception):  # noqa: N818 -- the name says how the object is
@@ -344,7 +351,7 @@ class Unreadable(Exception):  # noqa: N818 -- the name says how the object is
 
 def subject(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS, work: Work | None = None) -> Subject:
     """Decode a JobSet. Raises `Unreadable`."""
-    content = {"metadata": dig(obj, "metadata") or {}, "spec": dig(obj, "spec") or {}}
+    content = {key: dig(obj, key) or {} for key in ("metadata", "spec")}
     encoded = _as_json(content)
     # Looking for nulls in the encoded text is much faster than a walk in Python.
     js = _read(without_nulls(content) if encoded is None or b"null" in encoded else content, JobSet, Path())
@@ -352,15 +359,8 @@ def subject(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS, 
     if not meta.name and meta.generate_name:
         prefix = meta.generate_name.encode()[:MAX_GENERATED_PREFIX_BYTES].decode(errors="ignore")
         js = msgspec.structs.replace(js, metadata=msgspec.structs.replace(meta, name=prefix + GENERATED_SUFFIX))
-    return Subject(
-        js,
-        len(encoded or b""),
-        dig(obj, "spec") or {},
-        tuple(_entries(js, work or Work())),
-        tuple(_claims(js)),
-        gates,
-        limits,
-    )
+    entries = tuple(_entries(js, work or Work()))
+    return Subject(js, len(encoded or b""), content["spec"], entries, tuple(_claims(js)), gates, limits)
 
 
 def _as_json(value: Any) -> bytes | None:

@@ -35,8 +35,7 @@ def check_addresses(js: Subject) -> Iterator[FieldError]:
     """Findings about addresses with the name of this set that belong to none of its pods."""
     if not js.js.dns_enabled or not js.name:
         return
-    entries = (entry for entry in js.entries if js.name in entry.all_text)
-    yield from islice((error for entry in entries for error in _check_pod(js, entry)), MAX_FINDINGS)
+    yield from islice((error for entry in js.entries_with(js.name) for error in _check_pod(js, entry)), MAX_FINDINGS)
 
 
 def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:

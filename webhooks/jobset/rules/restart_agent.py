@@ -184,7 +184,5 @@ def _dependent_clause(subject: Subject, entry: Entry) -> str:
     startup = subject.js.spec.startup_policy
     if startup is not None and startup.startup_policy_order == "InOrder" and entry is not subject.entries[-1]:
         return "startupPolicy InOrder starts the next"
-    for other in subject.js.spec.replicated_jobs:
-        if any(wait.name == entry.rjob.name and wait.status == "Ready" for wait in other.depends_on or ()):
-            return f"{other.name} starts"
-    return ""
+    dependent = subject.dependents_on_ready.get(entry.rjob.name)
+    return "" if dependent is None else f"{dependent} starts"

@@ -54,8 +54,7 @@ DEFINED_LATER = _DOCS.warning("variable-later", "$({name}) stays a text: {why}",
 
 def check_variables(js: Subject) -> Iterator[FieldError]:
     """Findings about variables that are not replaced, at most as many as an answer lists."""
-    entries = (entry for entry in js.entries if "$" in entry.all_text)
-    yield from islice((error for entry in entries for error in _check_pod(js, entry)), MAX_FINDINGS)
+    yield from islice((error for entry in js.entries_with("$") for error in _check_pod(js, entry)), MAX_FINDINGS)
 
 
 def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:

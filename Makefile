@@ -145,7 +145,7 @@ generate: $(READY) ## Generate all that is generated: manifests, chart, models o
 check-generated: $(READY) ## Fail if a generated file differs from what would be generated
 	@for generator in $(GENERATORS); do $(BIN)/python -m $$generator --check || exit; done
 
-# Beside the checks, since on a new clone each process of the tests would else rewrite all their files, 10 s of a processor.
+# On a new clone, each process of the tests would otherwise rewrite all their files, which takes 10 s of processor time.
 .PHONY: rewritten-tests
 rewritten-tests: $(READY)
 	@$(BIN)/pytest --quiet --collect-only --numprocesses=0 > /dev/null || true  # `make test` says what cannot be imported

@@ -26,19 +26,22 @@ ORDER = (
     "tests/e2e/real",
     "tests/e2e/placement",
     "tests/e2e/gangs",
+    "tests/e2e/gangs/test_left_behind.py",
     *APART,
     "tests/dev/chaos",
     "tests/dev/cluster",
     "tests/agent",
     "tests/e2e",
+    "tests/e2e/test_left_behind.py",
     "tests/integration",
     "tests/dev/bench",
     "tests/app",
 )
-"""Files and folders in the order in which they begin; all others, which need no cluster, fill the gaps at the end."""
+"""Files and folders in the order in which they begin; all others, which need no cluster, fill the gaps at the end.
 
-LATE = ("tests/e2e/test_left_behind.py", "tests/e2e/gangs/test_left_behind.py")
-"""Files at the end of their folders: on a new cluster the garbage collector knows of JobSets only after 30 s and more."""
+A file stands behind its folder if it waits for the garbage collector, which knows of JobSets only 30 s and more after
+the start of a cluster.
+"""
 
 
 def group_of(nodeid: str) -> str:
@@ -49,15 +52,15 @@ def group_of(nodeid: str) -> str:
     return file if file in ALONE else next((folder for folder in TOGETHER if _in(file, folder)), file)
 
 
-def rank(nodeid: str) -> tuple[int, bool]:
-    """Where a test's file or folder is in the order, and whether the file comes last there."""
-    file = nodeid.partition("::")[0]
-    return _rank(file), file in LATE
+def rank(nodeid: str) -> int:
+    """Where a test's file is in the order, else its folder."""
+    return _rank(nodeid.partition("::")[0])
 
 
 @cache
 def _rank(file: str) -> int:
-    return next((number for number, place in enumerate(ORDER) if _in(file, place)), len(ORDER))
+    places = [place for place in ORDER if _in(file, place)]
+    return ORDER.index(max(places, key=len)) if places else len(ORDER)
 
 
 def _in(file: str, place: str) -> bool:

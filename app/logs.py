@@ -17,8 +17,8 @@ from typing import Any, Final, TextIO
 
 import msgspec
 
+from app.control_characters import escape
 from app.log_limit import LimitedHandler
-from app.terminal import escape
 from kube import log_fields
 
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}

@@ -166,15 +166,22 @@ class _ControllerFamilies:
     """The controller_runtime_* metrics of reconcilers, and the requests that each reconcile sends."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(f"controller_runtime_{name}", text, ("controller", *labels), registry=registry)
-
-        self.results = counter("reconcile_total", "Total number of reconciliations per controller", "result")
-        self.errors = counter("reconcile_errors_total", "Total number of reconciliation errors per controller")
-        self.terminal_errors = counter(
-            "terminal_reconcile_errors_total", "Total number of terminal reconciliation errors per controller"
+        counter = partial(Counter, labelnames=("controller",), registry=registry)
+        self.results = counter(
+            "controller_runtime_reconcile_total",
+            "Total number of reconciliations per controller",
+            labelnames=("controller", "result"),
         )
-        self.panics = counter("reconcile_panics_total", "Total number of unexpected errors per controller")
+        self.errors = counter(
+            "controller_runtime_reconcile_errors_total", "Total number of reconciliation errors per controller"
+        )
+        self.terminal_errors = counter(
+            "controller_runtime_terminal_reconcile_errors_total",
+            "Total number of terminal reconciliation errors per controller",
+        )
+        self.panics = counter(
+            "controller_runtime_reconcile_panics_total", "Total number of unexpected errors per controller"
+        )
         gauge = partial(Gauge, labelnames=("controller",), registry=registry)
         self.workers = gauge(
             "controller_runtime_max_concurrent_reconciles", "Maximum number of concurrent reconciles per controller"
@@ -215,17 +222,17 @@ class WebhookHooks(PolicyHooks):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         super().__init__(registry)
-        counter = partial(Counter, registry=registry)
         in_flight = Gauge(
             "controller_runtime_webhook_requests_in_flight",
             "Current number of admission requests being served",
             ("webhook",),
             registry=registry,
         )
-        answers = counter(
+        answers = Counter(
             "controller_runtime_webhook_requests_total",
             "Total number of admission requests by answer code",
             ("webhook", "code"),
+            registry=registry,
         )
         latency = Histogram(
             "controller_runtime_webhook_latency_seconds",
@@ -233,10 +240,11 @@ class WebhookHooks(PolicyHooks):
             ("webhook",),
             registry=registry,
         )
-        self._refusals = counter(
+        self._refusals = Counter(
             "jobset_admission_refusals_total",
             "Total number of objects that admission refused, by broken rule",
             ("webhook", "rule"),
+            registry=registry,
         )
         # Cached, since looking up a child metric by its labels costs more than counting.
         self._in_flight = cache(in_flight.labels)

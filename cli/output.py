@@ -8,7 +8,7 @@ from typing import Any, Final, TextIO
 
 import yaml
 
-from app.terminal import CONTROL, escape
+from app.control_characters import CONTROL, escape
 from cli.messages import printable
 from jobset_client.scalars import plain_value
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, Final, TextIO
 
-from app.terminal import CONTROL, CONTROLS, escape
+from app.control_characters import CONTROL, CONTROLS, escape
 
 _CONTROL_OR_OUR_COLOR: Final = re.compile(rf"\x1b\[(?:[01]|(?:1;)?3[1-6])m|[{CONTROLS}]")
 """Control characters, and the codes of our own output: bold and six colours. None of these codes hides text."""

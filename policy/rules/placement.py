@@ -112,10 +112,8 @@ def _topology(judged: JudgedJobSet, template: Template) -> tuple[str, Path]:
 
     Without the annotation: an empty text, and the path of the metadata of the Job template.
     """
-    job_metadata_path, pod_metadata_path = (
-        template.path.at("template", "metadata"),
-        template.job_path.at("template", "metadata"),
-    )
+    job_metadata_path = template.path.at("template", "metadata")
+    pod_metadata_path = template.job_path.at("template", "metadata")
     set_annotations, key = judged.js.metadata.annotations, keys.EXCLUSIVE_TOPOLOGY
     pod: JSON = (template.rjob.job_spec.get("template") or {}).get("metadata") or {}
     for annotations, path in (

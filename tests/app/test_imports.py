@@ -16,7 +16,7 @@ WITHOUT_FLAGS = {
     "cli.table",
     "cli.terminal",
     "app",
-    "app.terminal",
+    "app.control_characters",
     "jobset_controller",
 }
 """All that there is of ours before a command is called."""

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from app import logs
-from app.terminal import CONTROL, escape
+from app.control_characters import CONTROL, escape
 from cli import main as cli
 from cli.check.render import to_yaml
 from cli.output import dump

@@ -9,7 +9,7 @@ change are shared with the JobSet, not copied, so callers must not edit a body.
 from typing import NamedTuple
 
 from api import elastic, keys
-from api.elastic_variables import with_replicas
+from api.elastic_variables import with_replicas_variables
 from api.exclusive import priority_label
 from api.exit_codes import job_spec_with
 from api.features import DEFAULT_GATES, FeatureGates
@@ -18,7 +18,7 @@ from api.layout import JobPosition, JobRange, Layout
 from api.names import coordinator_endpoint, job_key, namespaced_job, subdomain, volume_claim_name
 from api.priority import Priorities
 from api.restart_agent import with_agent
-from api.suspension import is_left_to_others
+from api.suspension import leaves_suspension_to_others
 from kube.model.meta import JSON
 
 NO_UID = "00000000-0000-0000-0000-000000000000"
@@ -118,7 +118,8 @@ def build_job(
         annotations[keys.EXECUTION_ATTEMPT] = str(attempt)
     template = pod_template(js, position, labels, annotations)
     if rjob.elastic is not None and gates[elastic.GATE]:
-        template = {**template, "spec": with_replicas(rjob, template["spec"], layout.names_reading_node_count)}
+        spec = with_replicas_variables(rjob, template["spec"], layout.names_reading_node_count)
+        template = {**template, "spec": spec}
     template_meta: JSON = rjob.template.get("metadata") or {}
     return {
         "apiVersion": "batch/v1",
@@ -140,7 +141,7 @@ def build_job(
 
 def _is_suspended(js: JobSet, rjob: ReplicatedJob, gates: FeatureGates) -> bool:
     """Whether a new Job is suspended. If another controller suspends the Jobs, the template decides."""
-    return bool(js.spec.suspend) or (is_left_to_others(js, gates) and rjob.job_spec.get("suspend") is True)
+    return bool(js.spec.suspend) or (leaves_suspension_to_others(js, gates) and rjob.job_spec.get("suspend") is True)
 
 
 def job_in_group(job: JSON, template: str, name: str) -> JSON:

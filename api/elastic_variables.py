@@ -18,33 +18,31 @@ NUMBER_PATH: Final = f"metadata.labels['{keys.REPLICATED_JOB_REPLICAS}']"
 """The field path of the label with the number. A resume can set labels of a Job's template, but no variables."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
-_LISTS: Final = ("containers", "initContainers")
+_CONTAINER_LISTS: Final = ("containers", "initContainers")
 
 
-def with_replicas(rjob: ReplicatedJob, pod: JSON, names_reading_node_count: frozenset[str]) -> JSON:
-    """The pod spec of an elastic ReplicatedJob, in which each container has a variable with the number of Jobs.
+def with_replicas_variables(rjob: ReplicatedJob, pod: JSON, names_reading_node_count: frozenset[str]) -> JSON:
+    """The pod spec of an elastic ReplicatedJob with a variable in each container that has the number of Jobs.
 
     `names_reading_node_count`: names of all ReplicatedJobs of the set for which `may_read_node_count` is true.
     """
     counts_jobs = pods_at_once(rjob) == 1 and names_reading_node_count <= {rjob.name}
-    lists = {
-        key: [_container_with_replicas(rjob, each, counts_jobs) for each in pod[key]] for key in _LISTS if pod.get(key)
-    }
-    return {**pod, **lists}
+    lists = {key: pod[key] for key in _CONTAINER_LISTS if pod.get(key)}
+    return pod | {key: [_container_with_replicas(rjob, each, counts_jobs) for each in lists[key]] for key in lists}
 
 
 def may_read_node_count(rjob: ReplicatedJob) -> bool:
     """Whether a ReplicatedJob may take part in a training with torchrun, which reads the number of nodes."""
-    containers = [container for key in _LISTS for container in rjob.pod_spec.get(key) or []]
+    containers = [container for key in _CONTAINER_LISTS for container in rjob.pod_spec.get(key) or []]
     variables = (variable.get("name") for container in containers for variable in container.get("env") or [])
     words = (word for container in containers for key in ("command", "args") for word in container.get(key) or [])
     return not rjob.spare_for and (NODES_VARIABLE in variables or any("--nnodes" in word for word in words))
 
 
-def is_replaced(rjob: ReplicatedJob, value: Any) -> bool:
-    """Whether the number of nodes in a template is replaced: it is within the bounds of `elastic`, so it counts Jobs.
+def is_replaced_node_count(rjob: ReplicatedJob, value: Any) -> bool:
+    """Whether `value`, a number of nodes in a template, is within the bounds of `elastic`, so that it counts Jobs.
 
-    1 is not replaced, since Jobs that train independently of each other also have 1 node.
+    The number of Jobs then replaces it. 1 is kept, since Jobs that train independently of each other also have 1 node.
     """
     bounds = rjob.elastic
     if bounds is None or not isinstance(value, str) or _NUMBER.fullmatch(value) is None:
@@ -61,7 +59,9 @@ def _container_with_replicas(rjob: ReplicatedJob, container: JSON, counts_jobs: 
     source: JSON = {"valueFrom": {"fieldRef": {"fieldPath": NUMBER_PATH}}}
     env: list[JSON] = [
         {"name": NODES_VARIABLE, **source}
-        if counts_jobs and variable.get("name") == NODES_VARIABLE and is_replaced(rjob, variable.get("value"))
+        if counts_jobs
+        and variable.get("name") == NODES_VARIABLE
+        and is_replaced_node_count(rjob, variable.get("value"))
         else variable
         for variable in container.get("env") or []
     ]

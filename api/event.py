@@ -29,12 +29,12 @@ class SeenEvent(Base, frozen=True, kw_only=True):
     deprecated_last_timestamp: str | None = None
 
     @property
-    def first(self) -> str:
+    def first_time(self) -> str:
         """When the event first happened, RFC 3339; empty if unknown."""
         return self.event_time or self.deprecated_first_timestamp or ""
 
     @property
-    def last(self) -> str:
+    def last_time(self) -> str:
         """When the event last happened, RFC 3339; empty if unknown."""
         series_time = self.series.last_observed_time if self.series else ""
         return series_time or self.event_time or self.deprecated_last_timestamp or ""

@@ -115,7 +115,7 @@ def anti_affinity_term(topology: str, job_key: str, priority: str | None, form: 
 
 def valid_leader(leaders: Iterable[Leader]) -> Leader | None:
     """The valid leader among the leader pods of a Job: it is live, and of the newest attempt."""
-    return _newest(leader for leader in leaders if leader.live)
+    return _newest(leader for leader in leaders if leader.is_live)
 
 
 def former_leader(leaders: Iterable[Leader]) -> Leader | None:

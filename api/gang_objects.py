@@ -13,13 +13,13 @@ from kube.model.meta import JSON
 BETA = "scheduling.k8s.io/v1beta1"
 ALPHA = "scheduling.k8s.io/v1alpha3"
 
-RULES = ("parentCompositePodGroupName", "schedulingConstraints", "resourceClaims", "schedulingPolicy")
+DROPPABLE_FIELDS = ("parentCompositePodGroupName", "schedulingConstraints", "resourceClaims", "schedulingPolicy")
 """Fields of a group or template that an API server may drop."""
 
-TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
-"""Lists of templates in a Workload or a template. Each template may have the fields of `RULES` and these lists."""
+TEMPLATE_LISTS = ("podGroupTemplates", "compositePodGroupTemplates")
+"""Lists of templates in a Workload or a template. Each template may have these lists, too."""
 
-NEVER_ADDED = ("schedulingConstraints", "resourceClaims", *TEMPLATES)
+NEVER_DEFAULTED_FIELDS = ("schedulingConstraints", "resourceClaims", *TEMPLATE_LISTS)
 """Fields that no API server sets by itself."""
 
 
@@ -28,7 +28,7 @@ def build_workload(js: JobSet, forest: Forest) -> JSON:
     return {
         "apiVersion": BETA,
         "kind": WORKLOAD,
-        "metadata": _meta(js, forest.workload),
+        "metadata": _metadata(js, forest.workload),
         "spec": {
             "controllerRef": {"apiGroup": keys.GROUP, "kind": keys.KIND, "name": js.metadata.name},
             **_templates(forest.roots, forest),
@@ -39,17 +39,17 @@ def build_workload(js: JobSet, forest: Forest) -> JSON:
 def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang: int | None) -> JSON:
     """The body of a CompositePodGroup or PodGroup. `parent`: name of the composite above it, empty for a root.
 
-    `gang`: how many members are placed together now, which may be fewer than at first.
+    `gang`: how many members are placed together now, which may be fewer than `group.gang`; None: basic policy.
     """
     parent_field: JSON = {"parentCompositePodGroupName": parent} if parent else {}
     return {
         "apiVersion": ALPHA if group.composite else BETA,
         "kind": group.kind,
-        "metadata": _meta(js, group.name, group),
+        "metadata": _metadata(js, group.name, group),
         "spec": {
             **parent_field,
             "workloadRef": {"workloadName": forest.workload, "templateName": group.template},
-            **_rules(group, forest, gang),
+            **_fields(group, forest, gang),
         },
     }
 
@@ -76,13 +76,13 @@ def is_same(stored: StoredGroup, group: Group, parent: str) -> bool:
 def contains(stored: object, sent: object) -> bool:
     """Whether a stored value has everything that is sent. Further fields may be defaults of the API server.
 
-    A field of `NEVER_ADDED` that is stored and not sent is a difference: an earlier request has sent it.
+    A stored field of `NEVER_DEFAULTED_FIELDS` that is not sent is a difference: an earlier request has sent it.
     """
     if isinstance(sent, dict):
         return (
             isinstance(stored, dict)
             and all(contains(stored.get(name), value) for name, value in sent.items())
-            and not any(stored.get(name) for name in NEVER_ADDED if name not in sent)
+            and not any(stored.get(name) for name in NEVER_DEFAULTED_FIELDS if name not in sent)
         )
     if isinstance(sent, list):
         return isinstance(stored, list) and len(stored) == len(sent) and all(map(contains, stored, sent))
@@ -97,8 +97,8 @@ def dropped_fields(body: JSON, stored: Mapping[str, object]) -> list[str]:
 def _dropped_template_fields(sent: JSON, stored: object) -> Iterator[str]:
     """The fields that are missing from one level of templates and from the levels below it."""
     stored_fields = stored if isinstance(stored, Mapping) else {}
-    yield from (name for name in (*RULES, *TEMPLATES) if sent.get(name) and not stored_fields.get(name))
-    for name in TEMPLATES:
+    yield from (name for name in (*DROPPABLE_FIELDS, *TEMPLATE_LISTS) if sent.get(name) and not stored_fields.get(name))
+    for name in TEMPLATE_LISTS:
         by_name = {entry["name"]: entry for entry in stored_fields.get(name) or ()}
         for template in sent.get(name, ()):
             yield from _dropped_template_fields(template, by_name.get(template["name"]))
@@ -115,31 +115,30 @@ def _templates(groups: tuple[Group, ...], forest: Forest) -> JSON:
 
 
 def _template(group: Group, forest: Forest) -> JSON:
-    return {"name": group.template, **_rules(group, forest, group.gang), **_templates(group.children, forest)}
+    return {"name": group.template, **_fields(group, forest, group.gang), **_templates(group.children, forest)}
 
 
-def _rules(group: Group, forest: Forest, gang: int | None) -> JSON:
+def _fields(group: Group, forest: Forest, gang: int | None) -> JSON:
     """The fields that a template and its groups have in common."""
-    count = "minGroupCount" if group.composite else "minCount"
-    rules: JSON = {"schedulingPolicy": {"basic": {}} if gang is None else {"gang": {count: gang}}}
+    count_field = "minGroupCount" if group.composite else "minCount"
+    fields: JSON = {"schedulingPolicy": {"basic": {}} if gang is None else {"gang": {count_field: gang}}}
     if group.topology:
-        rules["schedulingConstraints"] = {"topology": [{"key": group.topology}]}
+        fields["schedulingConstraints"] = {"topology": [{"key": group.topology}]}
     if group.mode:
-        rules["disruptionMode"] = {group.mode: {}}
+        fields["disruptionMode"] = {group.mode: {}}
     if forest.priority_class:
-        rules["priorityClassName"] = forest.priority_class
+        fields["priorityClassName"] = forest.priority_class
     if group.claims:
-        rules["resourceClaims"] = [_claim(claim) for claim in group.claims]
-    return rules
+        fields["resourceClaims"] = [_claim(claim) for claim in group.claims]
+    return fields
 
 
 def _claim(claim: GroupResourceClaim) -> JSON:
-    """An entry of resourceClaims."""
     source = "resourceClaimName" if claim.resource_claim_name else "resourceClaimTemplateName"
     return {"name": claim.name, source: claim.resource_claim_name or claim.resource_claim_template_name}
 
 
-def _meta(js: JobSet, name: str, group: Group | None = None) -> JSON:
+def _metadata(js: JobSet, name: str, group: Group | None = None) -> JSON:
     labels = {keys.JOBSET_NAME: js.metadata.name, keys.JOBSET_UID: js.metadata.uid}
     if group is not None and len(group.replicated_jobs) == 1:
         labels[keys.REPLICATED_JOB_NAME] = group.replicated_jobs[0]

@@ -14,6 +14,7 @@ class StoredGang(GangOfPods, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
+        """How many members are placed together; 0 if the gang has no count."""
         return self.min_count or self.min_group_count or 0
 
 

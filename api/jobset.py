@@ -32,12 +32,12 @@ from kube.model.meta import JSON, Base, ObjectMeta, doc
 MAX_DEPENDS_ON = 5
 MAX_CLAIM_POLICIES = 50
 _IMMUTABLE = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
-_ONE_ORDER = {
+_STARTUP_OR_DEPENDS_ON = {
     "rule": "!(has(self.startupPolicy) && self.startupPolicy.startupPolicyOrder == 'InOrder'"
     " && has(self.replicatedJobs) && self.replicatedJobs.exists(x, has(x.dependsOn)))",
     "message": "StartupPolicy and DependsOn APIs are mutually exclusive",
 }
-_STAGED = "has(self.executionPolicy) && self.executionPolicy.executionPolicyOrder == 'InOrder'"
+_IS_STAGED = "has(self.executionPolicy) && self.executionPolicy.executionPolicyOrder == 'InOrder'"
 STAGES_OR_STARTUP = (
     "executionPolicy InOrder and startupPolicy InOrder exclude each other: keep executionPolicy; startupPolicy is"
     " deprecated, and executionPolicy with replicatedJobsStatus Ready does the same"
@@ -46,13 +46,13 @@ STAGES_OR_DEPENDS_ON = (
     "executionPolicy InOrder and dependsOn exclude each other: keep dependsOn where a ReplicatedJob waits for several"
     " or for certain ones, executionPolicy where each waits for the one ahead of it in the list"
 )
-_STAGES_ALONE = [
+_STAGE_RULES = [
     {
-        "rule": f"!({_STAGED} && has(self.startupPolicy) && self.startupPolicy.startupPolicyOrder == 'InOrder')",
+        "rule": f"!({_IS_STAGED} && has(self.startupPolicy) && self.startupPolicy.startupPolicyOrder == 'InOrder')",
         "message": STAGES_OR_STARTUP,
     },
     {
-        "rule": f"!({_STAGED} && has(self.replicatedJobs) && self.replicatedJobs.exists(x, has(x.dependsOn)))",
+        "rule": f"!({_IS_STAGED} && has(self.replicatedJobs) && self.replicatedJobs.exists(x, has(x.dependsOn)))",
         "message": STAGES_OR_DEPENDS_ON,
     },
 ]
@@ -322,7 +322,7 @@ class JobSet(Base, frozen=True, kw_only=True):
 
     metadata: ObjectMeta
     spec: Annotated[
-        JobSetSpec, doc("What the user wants.", **{"x-kubernetes-validations": [_ONE_ORDER, *_STAGES_ALONE]})
+        JobSetSpec, doc("What the user wants.", **{"x-kubernetes-validations": [_STARTUP_OR_DEPENDS_ON, *_STAGE_RULES]})
     ] = JobSetSpec()
     status: Annotated[JobSetStatus, doc("What is. Written by the controller.")] = JobSetStatus()
 

@@ -42,7 +42,7 @@ NO_SCHEDULE_TAINT = "alpha.jobset.sigs.k8s.io/no-schedule"
 EXECUTION_ATTEMPT = "jobset.sigs.k8s.io/execution-attempt"
 IN_PLACE_RESTART_ATTEMPT = "jobset.sigs.k8s.io/in-place-restart-attempt"
 IN_PLACE_RESTART_FAILURE = "jobset.sigs.k8s.io/in-place-restart-failure"
-"""Annotation of a pod: how its worker failed. An agent that runs on writes it. Not known to the Go JobSet."""
+"""Annotation of a pod: how its worker failed. The agent writes it, and keeps running. Not known to the Go JobSet."""
 MAINTENANCE_ACKNOWLEDGED = "jobset.sigs.k8s.io/maintenance-acknowledged"
 """Annotation of a pod, from its agent: the notice for which its worker is ready to move. Not known to the Go JobSet."""
 DISABLE_IN_PLACE_RESTART = "jobset.sigs.k8s.io/disable-in-place-restart"
@@ -60,7 +60,7 @@ QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 PLACEMENT_GATE = "jobset.sigs.k8s.io/exclusive-placement"
 """Scheduling gate of a follower whose leader has no domain yet."""
 AWAITS_LEADER = "jobset.sigs.k8s.io/awaits-leader"
-"""Label, "true", of the pods that have the gate, by which the controller watches them."""
+"""Label, "true", of the pods with `PLACEMENT_GATE`, by which the controller watches them."""
 
 SPARES = "jobset.sigs.k8s.io/spares"
 """Label of the pods of a ReplicatedJob that has spares, and of its spare pods: the name of that ReplicatedJob. Not
@@ -72,7 +72,7 @@ OUR_GATES = (PLACEMENT_GATE, SPARE_GATE)
 """Scheduling gates that only this program removes."""
 
 NOT_READY = "jobset.sigs.k8s.io/manager-not-ready"
-"""Annotation of the manager's lease: when, which manager, and why it is not ready. Not known to the Go JobSet."""
+"""Annotation of the manager's lease: which manager is not ready, since when, and why. Not known to the Go JobSet."""
 
 AVOIDED_NODES = "jobset.sigs.k8s.io/avoided-nodes"
 """Annotation of a Job: names of the nodes that its pods avoid, separated by commas. Not known to the Go JobSet."""

@@ -33,19 +33,19 @@ class JobRange:
     group_offset: int
     group_replicas: int
 
-    def position(self, jobset: str, index: int) -> JobPosition:
+    def position(self, jobset_name: str, index: int) -> JobPosition:
         rjob = self.replicated_job
         return JobPosition(
             replicated_job=rjob,
-            name=job_name(jobset, rjob.name, index),
+            name=job_name(jobset_name, rjob.name, index),
             job_index=index,
             global_index=self.global_offset + index,
             group_index=self.group_offset + index,
         )
 
-    def positions(self, jobset: str) -> Iterator[JobPosition]:
+    def positions(self, jobset_name: str) -> Iterator[JobPosition]:
         """The positions of all Jobs of the ReplicatedJob by ascending index."""
-        return (self.position(jobset, index) for index in range(self.replicated_job.replicas))
+        return (self.position(jobset_name, index) for index in range(self.replicated_job.replicas))
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,12 @@ class Layout:
     ranges: tuple[JobRange, ...]
     global_replicas: int
 
-    def by_name(self) -> dict[str, JobRange]:
-        """The ranges by name of the ReplicatedJob."""
+    def ranges_by_name(self) -> dict[str, JobRange]:
         return {jobs.replicated_job.name: jobs for jobs in self.ranges}
 
     @cached_property
     def names_reading_node_count(self) -> frozenset[str]:
-        """Names of the ReplicatedJobs whose pods may read the number of nodes, as torchrun does. Read once."""
+        """Names of the ReplicatedJobs whose pods may read the number of nodes, as torchrun does."""
         return frozenset(jobs.replicated_job.name for jobs in self.ranges if may_read_node_count(jobs.replicated_job))
 
 
@@ -72,10 +71,10 @@ def layout_of(js: JobSet) -> Layout:
         group_replicas[rjob.group_name] = group_replicas.get(rjob.group_name, 0) + rjob.replicas
     ranges: list[JobRange] = []
     group_offsets: dict[str, int] = {}
-    offset = 0
+    global_offset = 0
     for rjob in js.spec.replicated_jobs:
         group_offset = group_offsets.get(rjob.group_name, 0)
-        ranges.append(JobRange(rjob, offset, group_offset, group_replicas[rjob.group_name]))
+        ranges.append(JobRange(rjob, global_offset, group_offset, group_replicas[rjob.group_name]))
         group_offsets[rjob.group_name] = group_offset + rjob.replicas
-        offset += rjob.replicas
-    return Layout(tuple(ranges), offset)
+        global_offset += rjob.replicas
+    return Layout(tuple(ranges), global_offset)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 
 from api.jobset import JobSet
-from api.names import job_names
+from api.names import job_name_predicate
 from api.owners import owning_job
 from kube.model.meta import Base, Identity, OwnerReference
 
@@ -43,7 +43,7 @@ class LeftoverPod(Base, frozen=True, kw_only=True):
 
 def owner_to_wait_for(js: JobSet) -> Callable[[LeftoverPod], OwnerReference | None]:
     """A function that returns the owner of a pod if a Job of the owner's name has to wait until the pod is gone."""
-    is_job = job_names(js)
+    is_job = job_name_predicate(js)
 
     def owner_of(pod: LeftoverPod) -> OwnerReference | None:
         owner = None if pod.metadata.only_finalized else owning_job(pod.metadata)

@@ -16,15 +16,15 @@ def job_name(jobset: str, replicated_job: str, job_index: int) -> str:
     return f"{job_name_prefix(jobset, replicated_job)}{job_index}"
 
 
-def job_names(js: JobSet) -> Callable[[str], bool]:
-    """A predicate for names of Jobs of this set. Any index counts, as the set may have had more Jobs."""
+def job_name_predicate(js: JobSet) -> Callable[[str], bool]:
+    """A function that tells whether a Job of this set may have a name. Any index counts, as the set may shrink."""
     prefixes = {job_name_prefix(js.metadata.name, rjob.name) for rjob in js.spec.replicated_jobs}
 
-    def is_job(name: str) -> bool:
+    def is_job_name(name: str) -> bool:
         head, dash, index = name.rpartition("-")
         return index.isascii() and index.isdigit() and head + dash in prefixes
 
-    return is_job
+    return is_job_name
 
 
 def pod_base_name(jobset: str, replicated_job: str, job_index: int, completion_index: int) -> str:

@@ -7,7 +7,7 @@ from kube.model.quantity import with_unit
 from kube.model.requests import Amount, Amounts, amounts
 from kube.model.suggest import nearest
 
-_EVERY_NODE = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+_STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 _HUGE_PAGES = "hugepages-"
 
 
@@ -17,13 +17,13 @@ def offers_of(allocatable: Any) -> Amounts:
 
 
 def devices(offered: Iterable[str]) -> list[str]:
-    """The resources of device plugins among those that nodes offer, sorted."""
-    return sorted(name for name in offered if name not in _EVERY_NODE and not name.startswith(_HUGE_PAGES))
+    """The resources of device plugins among the `offered` resources of nodes, sorted."""
+    return sorted(name for name in offered if name not in _STANDARD_RESOURCES and not name.startswith(_HUGE_PAGES))
 
 
-def device_meant(missing: str, offered: Iterable[str]) -> str:
-    """The device whose name is closest to `missing`, a name that no node offers; empty if none is close."""
-    return nearest(missing, devices(offered))
+def device_meant(unknown_resource: str, offered: Iterable[str]) -> str:
+    """The device whose name is closest to `unknown_resource`, which no node offers; empty if none is close."""
+    return nearest(unknown_resource, devices(offered))
 
 
 def format_number(amount: Amount, resource: str) -> str:
@@ -33,5 +33,5 @@ def format_number(amount: Amount, resource: str) -> str:
 
 def format_amount(amount: Amount, resource: str) -> str:
     """The amount and name of a resource, such as `16 nvidia.com/gpu`, `500m cpu` or `2Ti memory`."""
-    binary = resource in {"memory", "ephemeral-storage"} or resource.startswith(_HUGE_PAGES)
-    return f"{with_unit(amount, 'Gi' if binary and not amount % 1024 else '')} {resource}"
+    is_binary = resource in {"memory", "ephemeral-storage"} or resource.startswith(_HUGE_PAGES)
+    return f"{with_unit(amount, 'Gi' if is_binary and not amount % 1024 else '')} {resource}"

@@ -28,8 +28,8 @@ class DroppedField:
 
 Fields = Mapping[tuple[str, ...], DroppedField]
 
-_IMMUTABLE = "let the JobSet finish, or delete it and create it again without the field"
-OTHER_POLICY = "let the JobSet finish, or delete it and create it again with a policy of the Go JobSet"
+_REMOVE_FIELD = "let the JobSet finish, or delete it and create it again without the field"
+USE_GO_POLICY = "let the JobSet finish, or delete it and create it again with a policy of the Go JobSet"
 _USE_POD_FAILURE_POLICY = (
     "let the JobSet finish, or create it again with a podFailurePolicy and onJobFailureReasons: [PodFailurePolicy]"
 )
@@ -49,23 +49,23 @@ OWN_FIELDS: Fields = {
         " JobSetActiveDeadlineSeconds",
         "let the JobSet finish, or set the deadline on its Jobs",
     ),
-    ("successPolicy", "minSucceeded"): DroppedField("every targeted Job has to succeed", OTHER_POLICY),
-    ("successPolicy", "unit"): DroppedField("Jobs are counted, not pods", OTHER_POLICY, lambda value: value == "Pod"),
+    ("successPolicy", "minSucceeded"): DroppedField("every targeted Job has to succeed", USE_GO_POLICY),
+    ("successPolicy", "unit"): DroppedField("Jobs are counted, not pods", USE_GO_POLICY, lambda value: value == "Pod"),
     ("failurePolicy", "failOn"): DroppedField(
         "a Job counts as failed only when the last of its pods is gone",
-        _IMMUTABLE,
+        _REMOVE_FIELD,
         lambda value: value == "FailureTarget",
     ),
-    ("failurePolicy", "inPlaceRestarts"): DroppedField("maxRestarts alone limits restarts in place", _IMMUTABLE),
+    ("failurePolicy", "inPlaceRestarts"): DroppedField("maxRestarts alone limits restarts in place", _REMOVE_FIELD),
     ("failurePolicy", "startTimeoutSeconds"): DroppedField(
-        "pods that do not run are waited for without a limit", _IMMUTABLE
+        "pods that do not run are waited for without a limit", _REMOVE_FIELD
     ),
     ("failurePolicy", "nodeFailure"): DroppedField(
-        "pods of nodes that fail are waited for until Kubernetes ends them", _IMMUTABLE
+        "pods of nodes that fail are waited for until Kubernetes ends them", _REMOVE_FIELD
     ),
     ("failurePolicy", "maintenance"): DroppedField(
         "pods stay on nodes with a taint of maintenance until somebody ends or evicts them, which counts as a failure",
-        _IMMUTABLE,
+        _REMOVE_FIELD,
     ),
     ("failurePolicy", "agent"): DroppedField(
         "pods that are created from then on have no agent, and the set waits for their reports",
@@ -73,7 +73,7 @@ OWN_FIELDS: Fields = {
     ),
     ("failurePolicy", "avoidNodes"): DroppedField(
         "pods that are created from then on may go back to nodes that failed",
-        _IMMUTABLE,
+        _REMOVE_FIELD,
     ),
     ("failurePolicy", "rules", "*", "onExitCodes"): DroppedField(
         "the rule matches whatever the exit code is; with no other condition it matches every failure",
@@ -84,10 +84,10 @@ OWN_FIELDS: Fields = {
         _USE_POD_FAILURE_POLICY,
     ),
     ("failurePolicy", "rules", "*", "maxRestarts"): DroppedField(
-        "the rule restarts without a limit of its own", OTHER_POLICY
+        "the rule restarts without a limit of its own", USE_GO_POLICY
     ),
     ("failurePolicy", "rules", "*", "then"): DroppedField(
-        "the rule takes the same action each time", OTHER_POLICY, bool
+        "the rule takes the same action each time", USE_GO_POLICY, bool
     ),
     ("replicatedJobs", "*", "exitCodePolicy"): DroppedField(
         "Jobs that are created from then on, after a restart too, treat all exit codes alike",
@@ -100,13 +100,13 @@ OWN_FIELDS: Fields = {
     ),
     ("replicatedJobs", "*", "spareFor"): DroppedField(
         "the spares count as workers, and never complete",
-        _IMMUTABLE,
+        _REMOVE_FIELD,
     ),
 }
 """The fields by path below `spec`; `*` stands for each item of a list whose items have names."""
 
 
-def own_locations(spec: Any, fields: Fields = OWN_FIELDS) -> Iterator[tuple[str, Path, DroppedField, Any]]:
+def own_field_locations(spec: Any, fields: Fields = OWN_FIELDS) -> Iterator[tuple[str, Path, DroppedField, Any]]:
     """The places of `fields` in a spec: for each place a readable name, the path, the field, and its value or None.
 
     The readable name has names of items instead of indexes, as in `replicatedJobs[workers].exitCodePolicy`.

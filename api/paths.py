@@ -16,7 +16,7 @@ def replicated_jobs(js: JobSet) -> Iterable[tuple[Path, ReplicatedJob]]:
 
 
 def claim_templates(js: JobSet) -> Iterator[tuple[Path, JSON, Path, VolumeClaimPolicy]]:
-    """The templates of volume claims: path and template, then path and policy that the template belongs to."""
-    for base, policy in CLAIM_POLICIES.each(js.spec.volume_claim_policies):
-        for path, template in base.at("templates").each(policy.templates):
-            yield path, template, base, policy
+    """The path and body of each volume claim template, then the path and record of its policy."""
+    for policy_path, policy in CLAIM_POLICIES.each(js.spec.volume_claim_policies):
+        for path, template in policy_path.at("templates").each(policy.templates):
+            yield path, template, policy_path, policy

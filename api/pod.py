@@ -82,7 +82,7 @@ class Pod(Base, frozen=True, kw_only=True):
         return ref.uid if ref is not None and ref.kind == "Job" else ""
 
     @property
-    def counts(self) -> bool:
+    def is_reporting(self) -> bool:
         """Whether the reports of the pod's agent count: the pod has not failed and is not being deleted."""
         return self.status.phase != "Failed" and self.metadata.deletion_timestamp is None
 
@@ -271,7 +271,7 @@ class DetailedPod(PodMetadata, frozen=True, kw_only=True):
     status: PodStatus = PodStatus()
 
     @property
-    def live(self) -> bool:
+    def is_live(self) -> bool:
         """Whether the pod has neither ended nor is being deleted."""
         return self.metadata.deletion_timestamp is None and self.status.phase not in {"Succeeded", "Failed"}
 
@@ -288,7 +288,7 @@ class DetailedPod(PodMetadata, frozen=True, kw_only=True):
     @property
     def follows(self) -> bool:
         """Whether the pod is a live follower of a Job with exclusive placement."""
-        return self.live and self.metadata.topology is not None and not self.metadata.leads
+        return self.is_live and self.metadata.topology is not None and not self.metadata.leads
 
     def finds_leader_by_itself(self, topology: str) -> bool:
         """Whether the pod has an affinity to its leader's domain, which admission policies without a manager add."""

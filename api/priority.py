@@ -19,7 +19,7 @@ class Priorities:
     def __init__(self, classes: Iterable[PriorityClass]) -> None:
         all_classes = tuple(classes)
         self._values = {item.metadata.name: item.value for item in all_classes}
-        self._default = min((item.value for item in all_classes if item.global_default), default=0)
+        self._default_value = min((item.value for item in all_classes if item.global_default), default=0)
 
     def priority_of(self, pod_spec: JSON) -> int | None:
         """The priority of a pod with this spec; None if the spec names a class that does not exist.
@@ -27,4 +27,4 @@ class Priorities:
         A pod without a class has the priority of the global default class with the lowest value, or 0.
         """
         name = pod_spec.get("priorityClassName")
-        return self._values.get(name) if name else self._default
+        return self._values.get(name) if name else self._default_value

@@ -10,8 +10,8 @@ from typing import Annotated, Final
 from api.policies import INT32, MAP_BY_NAME, SET
 from kube.model.meta import Base, doc
 
-MAX_ENTRIES: Final = 8
-"""Length of every list of templates in a Workload."""
+MAX_TEMPLATES: Final = 8
+"""The most templates that Kubernetes allows in a list of a Workload."""
 MAX_CLAIMS: Final = 4
 _ATOMIC: Final = {"x-kubernetes-list-type": "atomic"}
 
@@ -161,10 +161,10 @@ class Scheduling(Base, frozen=True, kw_only=True):
     ] = None
     replicated_jobs: Annotated[
         tuple[EntryScheduling, ...],
-        doc("Groups of ReplicatedJobs below the set. At most 8.", maxItems=MAX_ENTRIES, **_ATOMIC),
+        doc("Groups of ReplicatedJobs below the set. At most 8.", maxItems=MAX_TEMPLATES, **_ATOMIC),
     ] = ()
 
-    def shared_topology(self, name: str) -> tuple[str, ...]:
+    def shared_topology_keys(self, name: str) -> tuple[str, ...]:
         """The keys of the topologies in which all Jobs of ReplicatedJob `name` share one domain, the widest first.
 
         A constraint on `job` is for each Job alone, so its key is not among them.
@@ -173,7 +173,7 @@ class Scheduling(Base, frozen=True, kw_only=True):
         levels = (self.scheduling_constraints, *(entry.scheduling_constraints for entry in entries))
         return tuple(constraint.key for level in levels if level is not None for constraint in level.topology)
 
-    def job_topology(self, name: str) -> tuple[str, ...]:
+    def job_topology_keys(self, name: str) -> tuple[str, ...]:
         """The keys of the topologies in which each Job of ReplicatedJob `name` has a domain of its own."""
         jobs = (entry.job for entry in self.replicated_jobs if name in entry.target_replicated_jobs)
         levels = (job.scheduling_constraints for job in jobs if job is not None)

@@ -22,8 +22,8 @@ def completions(rjob: ReplicatedJob) -> int | None:
     return rjob.completions
 
 
-def total(spec: JobSetSpec) -> int | None:
-    """How many Jobs, or with unit Pod how many completions, the targets have; None if that is not known."""
+def possible_successes(spec: JobSetSpec) -> int | None:
+    """How many Jobs, or pods if the unit is Pod, can succeed in the targets; None if the number is unknown."""
     if spec.success_policy is None or spec.success_policy.unit != POD:
         return sum(rjob.replicas for rjob in targets(spec))
     pods = 0
@@ -35,10 +35,10 @@ def total(spec: JobSetSpec) -> int | None:
     return pods
 
 
-def required_successes(policy: SuccessPolicy, total: int) -> int | None:
-    """How many of `total` have to succeed. Percentages are rounded up; None if minSucceeded is absent or invalid."""
+def required_successes(policy: SuccessPolicy, count: int) -> int | None:
+    """How many of `count` Jobs or pods have to succeed, rounded up; None if minSucceeded is absent or invalid."""
     minimum = policy.min_succeeded
     if isinstance(minimum, str):
         percentage = _PERCENT.fullmatch(minimum)
-        return -(-total * int(percentage[1]) // 100) if percentage else None
+        return -(-count * int(percentage[1]) // 100) if percentage else None
     return minimum

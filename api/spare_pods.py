@@ -46,7 +46,7 @@ def pool_pod(pod: DetailedPod) -> PoolPod | None:
     is_spare, is_exclusive = labels.replicated_job != labels.spares, meta.topology is not None
     ready = pod.status.condition("Ready")
     has_place = bool(spec.node_name) and ready is not None and ready.status == "True"
-    if owner is None or not pod.live or (not has_place if is_spare else spec.node_name):
+    if owner is None or not pod.is_live or (not has_place if is_spare else spec.node_name):
         return None
     return PoolPod(
         **job_pod_fields(pod, owner),

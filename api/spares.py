@@ -123,8 +123,8 @@ def with_domain_affinity(job: JSON, js: JobSet, name: str) -> JSON:
     """
     if js.spec.scheduling is None:
         return job
-    job_keys = js.spec.scheduling.job_topology(name)
-    topology = (*js.spec.scheduling.shared_topology(name), *job_keys)
+    job_keys = js.spec.scheduling.job_topology_keys(name)
+    topology = (*js.spec.scheduling.shared_topology_keys(name), *job_keys)
     if not topology:
         return job
     template = job["spec"]["template"]

@@ -1,9 +1,7 @@
 """Groups ReplicatedJobs into stages (`spec.executionPolicy`). Only this module interprets the order. Pure."""
 
 from api.jobset import JobSetSpec, ReplicatedJob
-
-_MAX_NAMES = 3
-"""At most this many ReplicatedJobs of a stage are named. The rest is counted."""
+from kube.model.field import join_names
 
 Stage = tuple[ReplicatedJob, ...]
 """ReplicatedJobs that start together."""
@@ -28,12 +26,12 @@ def stages(spec: JobSetSpec) -> tuple[Stage, ...]:
     if policy is None or not is_staged(spec):
         return ()
     rjobs = spec.replicated_jobs
-    sequential = len(rjobs) if policy.sequential_replicated_jobs is None else max(policy.sequential_replicated_jobs, 1)
-    single = tuple((rjob,) for rjob in rjobs[:sequential])
-    return (*single, rjobs[sequential:]) if rjobs[sequential:] else single
+    single_count = policy.sequential_replicated_jobs
+    single_count = len(rjobs) if single_count is None else max(single_count, 1)
+    single_stages = tuple((rjob,) for rjob in rjobs[:single_count])
+    return (*single_stages, rjobs[single_count:]) if rjobs[single_count:] else single_stages
 
 
 def stage_name(stage: Stage) -> str:
-    """The names of the ReplicatedJobs in a stage, as a text."""
-    names = ", ".join(rjob.name for rjob in stage[:_MAX_NAMES])
-    return f"{names} and {len(stage) - _MAX_NAMES} more" if len(stage) > _MAX_NAMES else names
+    """The names of the first ReplicatedJobs in a stage, as a text."""
+    return join_names([rjob.name for rjob in stage], 3)

@@ -11,6 +11,7 @@ from api.gang_api import NO_COMPOSITES
 from api.gang_status import StoredGroup
 from api.gangs import Group
 from api.pod import DEFAULT_SCHEDULER
+from kube.model.field import join_names
 
 MAX_NAMES = 3
 """At most this many objects are named in a message. The rest is counted."""
@@ -89,7 +90,7 @@ def _missing_groups(tree: Tree) -> StallCause | None:
     if not absent:
         return None
     problem = (
-        f"{_list_names(absent)} {'is' if len(absent) == 1 else 'are'} missing:"
+        f"{join_names(absent, MAX_NAMES)} {'is' if len(absent) == 1 else 'are'} missing:"
         " no pod of the whole tree is scheduled without"
     )
     return StallCause(
@@ -102,7 +103,7 @@ def _gated_pods(tree: Tree) -> StallCause | None:
     if not gated:
         return None
     gates = ", ".join(sorted({gate for pod in gated for gate in pod.gates}))
-    pods = _list_names([f"pod {pod.name}" for pod in gated])
+    pods = join_names([f"pod {pod.name}" for pod in gated], MAX_NAMES)
     is_gated = f"{'is' if len(gated) == 1 else 'are'} held back by scheduling gate {gates}"
     problem = f"{pods} {is_gated}: one such pod holds the whole tree"
     return StallCause("pod-gated", problem, "the controller that the gate is named after has to lift it")
@@ -124,7 +125,7 @@ def _too_few_pods(tree: Tree) -> StallCause | None:
         for job, pods in group.jobs
         if tree.pod_counts.get(job, 0) < pods
     ]
-    lacking_jobs = f"; Jobs that lack pods: {_list_names(lacking)}" if lacking else ""
+    lacking_jobs = f"; Jobs that lack pods: {join_names(lacking, MAX_NAMES)}" if lacking else ""
     root = tree.root
     groups = ""
     if root.composite:
@@ -142,7 +143,7 @@ def _different_priorities(tree: Tree) -> StallCause | None:
     differing = [pod for pod in tree.waiting_pods if tree.priority is not None and pod.priority != tree.priority]
     if not differing:
         return None
-    pods = _list_names([f"pod {pod.name}" for pod in differing])
+    pods = join_names([f"pod {pod.name}" for pod in differing], MAX_NAMES)
     priority_text = f"{'has' if len(differing) == 1 else 'have'} priority {differing[0].priority}"
     problem = f"{pods} {priority_text}, the groups have {tree.priority}: the scheduler wants one for all"
     fix = "give all ReplicatedJobs the same priorityClassName in a new JobSet"
@@ -177,8 +178,3 @@ def _has_required_members(tree: Tree, group: Group) -> bool:
 
 def _pod_count(tree: Tree, group: Group) -> int:
     return sum(tree.pod_counts.get(job, 0) for job, _ in group.jobs)
-
-
-def _list_names(names: list[str]) -> str:
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return f"{', '.join(names[:MAX_NAMES])}{more}"

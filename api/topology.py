@@ -51,13 +51,13 @@ class Leader(_PodRecord, frozen=True, kw_only=True, gc=False):
 
     - `created`: when it was created, RFC 3339. `node`: empty until the pod is bound.
     - `since`, `reason`: since when (RFC 3339) and why the scheduler finds no node; empty: not reported.
-    - `live`: it has neither ended nor is being deleted. `succeeded`: it has succeeded, and is not being deleted.
+    - `is_live`: it has neither ended nor is being deleted. `succeeded`: it has succeeded, and is not being deleted.
     """
 
     attempt: int
     created: str
     node: str
-    live: bool
+    is_live: bool
     reason: str
     since: str
     succeeded: bool = False
@@ -65,7 +65,7 @@ class Leader(_PodRecord, frozen=True, kw_only=True, gc=False):
     @property
     def holds_domain(self) -> bool:
         """Whether followers are placed in its domain."""
-        return bool(self.node) and (self.live or self.succeeded)
+        return bool(self.node) and (self.is_live or self.succeeded)
 
     @property
     def uid(self) -> str:
@@ -91,7 +91,7 @@ def leader(pod: DetailedPod) -> Leader | None:
         attempt=int(attempt) if attempt.isascii() and attempt.isdigit() and len(attempt) < len("2147483647") else 0,
         created=_shared_text(meta.creation_timestamp or ""),
         node=pod.spec.node_name,
-        live=pod.live,
+        is_live=pod.is_live,
         succeeded=meta.deletion_timestamp is None and pod.status.phase == "Succeeded",
         reason=reason,
         since=since,

@@ -72,24 +72,23 @@ class Checks:
         faults, obj = check_object(manifest, self._namespace)
         return PreparedManifest(with_defaults(obj, crd_schema()), (*faults, *self.engine.schema.unknown_fields(obj)))
 
-    def create(self, sent: PreparedManifest, *, children: bool = True) -> Findings:
+    def findings_about_new(self, sent: PreparedManifest, *, children: bool = True) -> Findings:
         """Findings about a new JobSet. `children`: whether to check its Jobs, too; False if an API server does."""
-        findings = self.engine.create(sent.object)
+        findings = self.engine.findings_about_new(sent.object)
         return merge_faults(sent, with_job_faults(findings, self.gates, jobs=children))
 
-    def update(self, stored: JSON, sent: PreparedManifest) -> Findings:
+    def findings_about_update(self, stored: JSON, sent: PreparedManifest) -> Findings:
         """Findings about an update of a stored JobSet.
 
         If the update has errors, errors of a new JobSet are added, since the author may have to create the JobSet
         again. Errors that the stored JobSet has, too, are left out.
         """
-        findings = merge_faults(sent, self.engine.update(stored, sent.object))
+        findings = merge_faults(sent, self.engine.findings_about_update(stored, sent.object))
         if not findings.errors:
             return findings
-        known_errors = {
-            (error.rule, error.path) for error in (*findings.errors, *self.create(PreparedManifest(stored, ())).errors)
-        }
-        errors = self.create(sent).errors
+        stored_errors = self.findings_about_new(PreparedManifest(stored, ())).errors
+        known_errors = {(error.rule, error.path) for error in (*findings.errors, *stored_errors)}
+        errors = self.findings_about_new(sent).errors
         return findings.with_findings(error for error in errors if (error.rule, error.path) not in known_errors)
 
 

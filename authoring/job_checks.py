@@ -20,7 +20,7 @@ from webhooks.jobset.cluster.claims import claims_of
 from webhooks.jobset.cluster.faults import claim_template_faults, job_faults
 from webhooks.jobset.cluster.new_findings import new_findings
 from webhooks.jobset.engine import MAX_FINDINGS, Findings
-from webhooks.jobset.subject import Unreadable, subject
+from webhooks.jobset.subject import Unreadable, subject_of
 
 UNUSED_TEMPLATE = Rule(
     "template-unused",
@@ -40,7 +40,7 @@ def with_job_faults(findings: Findings, gates: FeatureGates, *, jobs: bool = Tru
     only these warnings are added.
     """
     try:
-        js = subject(findings.object, gates).js
+        js = subject_of(findings.object, gates).js
         js = with_identity(js, js.metadata.namespace or "default")
         if not is_created_by_us(js, findings.errors):
             return findings

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from authoring.findings import Finding
-from kube.model.field import ErrorType, Rule, Severity, shorten
+from kube.model.field import ErrorType, Rule, Severity, join_names, shorten
 from kube.model.jsontree import dig
 from webhooks.jobset.rules.variables import UNEXPANDED
 
@@ -50,11 +50,10 @@ def with_placeholders_once(findings: Sequence[Finding], value: Any, files: set[s
         return others
     files.add(file)
     names = list(dict.fromkeys(name for _, finding_names in with_placeholders for name in finding_names))
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     fix = (ENVSUBST if any("$" in name for name in names) else BY_HAND).format(file=shorten(file, 200))
     are_warnings = all(finding.error.is_warning for finding, _ in with_placeholders)
     rule = replace(PLACEHOLDERS, severity=Severity.WARNING if are_warnings else Severity.ERROR)
-    error = rule.at(first.error.path, names=", ".join(names[:MAX_NAMES]) + more, how=fix)
+    error = rule.at(first.error.path, names=join_names(names, MAX_NAMES), how=fix)
     return [*others, replace(first, error=replace(error, verbatim=error.detail))]
 
 

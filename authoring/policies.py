@@ -34,7 +34,7 @@ from policy.recorded import recorded_defaults
 from policy.sentences import source
 from policy.types import JobSetPolicy
 from webhooks.jobset.policy_defaults import set_defaults
-from webhooks.jobset.subject import Unreadable, subject
+from webhooks.jobset.subject import Unreadable, subject_of
 from webhooks.json_patch import PatchDraft
 from webhooks.policy.handlers import faults_of
 
@@ -221,7 +221,7 @@ def with_policy_defaults(
 def judged_of(obj: JSON, gates: FeatureGates) -> JudgedJobSet | None:
     """The JobSet in the form that rules read; None if it cannot be decoded, for which there are other findings."""
     try:
-        return JudgedJobSet(subject(obj, gates).js)
+        return JudgedJobSet(subject_of(obj, gates).js)
     except Unreadable:
         return None
 

@@ -26,7 +26,7 @@ from authoring.findings import Report
 from authoring.manifest_files import Inputs
 from kube.model.jsontree import dig, set_in
 from kube.model.meta import JSON
-from webhooks.jobset.subject import subject
+from webhooks.jobset.subject import subject_of
 
 DEFAULT_NAMESPACE = "default"
 _STORED_KEYS = {keys.JOBSET_UID, keys.RESTART_ATTEMPT, keys.JOB_RESTART_ATTEMPT, keys.EXECUTION_ATTEMPT}
@@ -41,7 +41,7 @@ def jobsets_in(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSe
             continue
         report.count_jobset(document.source.name)
         document = checks.respelt(document)  # noqa: PLW2901 (the corrected document)
-        findings = checks.create(checks.prepare(document.value))
+        findings = checks.findings_about_new(checks.prepare(document.value))
         report.add([finding for finding in locate_findings(document, findings) if not finding.error.is_warning])
         if not findings.errors and all(fault.error.is_warning for fault in document.faults):
             yield as_stored(findings.object, checks.gates)
@@ -49,7 +49,7 @@ def jobsets_in(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSe
 
 def as_stored(obj: JSON, gates: FeatureGates) -> JobSet:
     """The JobSet that the controller would read, with stand-ins for fields that the API server sets."""
-    js, restarts = subject(obj, gates).js, dig(obj, "status", "restarts")
+    js, restarts = subject_of(obj, gates).js, dig(obj, "status", "restarts")
     namespace, uid = js.metadata.namespace or DEFAULT_NAMESPACE, js.metadata.uid or NO_UID
     status = JobSetStatus(restarts=restarts if isinstance(restarts, int) else 0)
     metadata = msgspec.structs.replace(js.metadata, uid=uid, namespace=namespace)
@@ -77,7 +77,7 @@ def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
     """All bodies in the order of their creation, each after a heading about its stage; empty without stages."""
     in_stages = stages(js.spec)
     layout = layout_of(js)
-    ranges = layout.by_name()
+    ranges = layout.ranges_by_name()
     claimed: set[str] = set()
     gangs = _Gangs(js)
     for number, stage in enumerate(in_stages or (js.spec.replicated_jobs,), 1):

@@ -145,29 +145,29 @@ class ServerChecks:
 
     async def _check(self, checks: Checks, sent: PreparedManifest, created: AbstractSet[Named]) -> Findings:
         if any(error.path.parts[:2] in _IDENTITY_PATHS for error in sent.faults):
-            return checks.create(sent)  # a request needs a valid name and namespace
+            return checks.findings_about_new(sent)  # a request needs a valid name and namespace
         sent = _without_bad_metadata(sent)
         namespace = dig(sent.object, "metadata", "namespace") or self._namespace
         cluster_errors: list[FieldError] = []
         if not await self._has_namespace(namespace):
             missing = NAMESPACE_MISSING.at(_AT_NAMESPACE, namespace, namespace=namespace)
-            return checks.create(sent).with_findings([missing])
+            return checks.findings_about_new(sent).with_findings([missing])
         stored, default_checks = None, Checks(FeatureGates())
         try:
             stored = await self._stored_jobset(namespace, dig(sent.object, "metadata", "name"))
         except Forbidden as error:
             cluster_errors.append(NOT_READABLE.at(_AT_NAME, None, why=f"{error.code} {error.reason}"))
         if stored is None:
-            findings = checks.create(sent, children=False)
-            gate_errors = _errors_only_in(findings, default_checks.create(sent, children=False))
-            cluster_errors += await self._children.create(
+            findings = checks.findings_about_new(sent, children=False)
+            gate_errors = _errors_only_in(findings, default_checks.findings_about_new(sent, children=False))
+            cluster_errors += await self._children.findings_about_new(
                 findings.object, findings.errors, checks.gates, namespace=namespace
             )
         else:
             change = PreparedManifest(_as_update(sent.object, stored), sent.faults)
-            findings = checks.update(stored, change)
-            gate_errors = _errors_only_in(findings, default_checks.update(stored, change))
-            cluster_errors += await self._children.update(
+            findings = checks.findings_about_update(stored, change)
+            gate_errors = _errors_only_in(findings, default_checks.findings_about_update(stored, change))
+            cluster_errors += await self._children.findings_about_update(
                 stored, findings.object, findings.errors, checks.gates, namespace=namespace
             )
             cluster_errors.append(NOT_LOOKED_UP.at(_AT_NAME, None, name=stored["metadata"]["name"]))

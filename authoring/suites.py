@@ -97,7 +97,7 @@ def admission(gates: FeatureGates) -> Admit:
     def admit(obj: JSON, policies: Sequence[JobSetPolicy], namespace: Namespace) -> AdmittedJobSet:
         sent = checks.prepare(obj)
         sent = replace(sent, object=with_policy_defaults(policies, sent.object, namespace, gates))
-        findings = checks.create(sent, children=False)
+        findings = checks.findings_about_new(sent, children=False)
         return AdmittedJobSet(findings.object, judged_of(findings.object, gates), findings.errors)
 
     return admit

@@ -180,7 +180,7 @@ class _ServerChecker:
             else:
                 self._checked_count += 1
                 return findings
-        return self._checks.create(sent)
+        return self._checks.findings_about_new(sent)
 
     async def look_up_namespace(self, name: str, known: "dict[str, Namespace]") -> None:
         """Add the namespace of the cluster to `known`, with labels and annotations of a manifest in `known` added.

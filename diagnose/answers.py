@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from functools import wraps
 
 from diagnose.case import Case
-from diagnose.finding import Finding, Level, join_names, pluralize
+from diagnose.finding import Finding, Level, pluralize
 from diagnose.states import State
+from kube.model.field import join_names
 
 MAX_FINDINGS = 8
 """At most this many different findings of one cause. Of further findings, only the Jobs or groups are counted."""

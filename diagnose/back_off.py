@@ -25,7 +25,7 @@ def back_off(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
         if last is None or not missing_pods(child.job):
             continue
         ended = seconds_since(last.ended_at, case.facts.now)
-        refusal_ages = (seconds_since(event.last, case.facts.now) for event in case.refusals(uid))
+        refusal_ages = (seconds_since(event.last_time, case.facts.now) for event in case.refusals(uid))
         if not any(ended is None or (since is not None and since < ended) for since in refusal_ages):
             how, (failures, is_final) = how_it_failed(last), _failures(case, child, last)
             logs = f"{logs_of(case.facts.jobset, child.name)} shows what it wrote"

@@ -70,7 +70,7 @@ class Case:
             for event in self.facts.warnings
             if not (self.facts.has_service and event.reason == SERVICE_CREATION_FAILED)
             and (event.regarding.uid == uid or (not event.regarding.uid and self._is_newer_than_set(event)))
-            and (age := seconds_since(event.last, self.facts.now)) is not None
+            and (age := seconds_since(event.last_time, self.facts.now)) is not None
             and age <= RECENT
         ]
 
@@ -93,7 +93,7 @@ class Case:
     def _is_newer_than_set(self, event: SeenEvent) -> bool:
         """Whether the event last happened after the creation of the JobSet; True if this is not known."""
         jobset_age = seconds_since(self.facts.jobset.metadata.creation_timestamp or "", self.facts.now)
-        event_age = seconds_since(event.last, self.facts.now)
+        event_age = seconds_since(event.last_time, self.facts.now)
         return jobset_age is None or event_age is None or event_age <= jobset_age
 
     def refusals(self, uid: str) -> list[SeenEvent]:
@@ -154,15 +154,15 @@ def sort_facts(facts: Facts) -> Case:
     groups = forest(facts.jobset) if facts.jobs is not None else None
     case = Case(facts, survey, jobs, unready, groups, _shortage(facts, survey))
     for event in facts.pod_warnings:
-        age = seconds_since(event.last, facts.now)
+        age = seconds_since(event.last_time, facts.now)
         if age is not None and age <= RECENT_WARNING_SECONDS:
             case.pod_warnings.setdefault(event.regarding.name, []).append(event)
-    for pod in sorted(facts.pods or (), key=lambda pod: (pod.live, pod.metadata.creation_timestamp or "", pod.name)):
+    for pod in sorted(facts.pods or (), key=lambda pod: (pod.is_live, pod.metadata.creation_timestamp or "", pod.name)):
         if pod.status.phase == "Failed" and pod.metadata.deletion_timestamp is None:
             case.failed_pods.setdefault(pod.job_uid, []).append(pod)
         if pod.metadata.leads:
             case.leaders[pod.job_uid] = pod
-        elif pod.live:
+        elif pod.is_live:
             case.followers.setdefault(pod.job_uid, []).append(pod)
     return case
 

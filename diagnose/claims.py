@@ -8,8 +8,9 @@ from api.names import volume_claim_name
 from api.paths import claim_templates
 from diagnose.case import Case
 from diagnose.facts import SeenClaim, SeenPod, SeenStorageClass
-from diagnose.finding import Finding, Level, join_names
+from diagnose.finding import Finding, Level
 from diagnose.remedies import recreation_command
+from kube.model.field import join_names
 from kube.model.suggest import nearest
 
 _Classes = Sequence[SeenStorageClass] | None

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from api.exclusive import topology_of
 from diagnose.case import Case
 from diagnose.facts import SeenPod
-from diagnose.finding import Finding, Level, join_names, pluralize
+from diagnose.finding import Finding, Level, pluralize
 from diagnose.taints import nodes_by_taint, taint_remedy
 from diagnose.wording import ANTI_AFFINITY
+from kube.model.field import join_names
 
 KEPT_OUT = "kept-out"
 """The cause of findings about exclusive Jobs that keep other pods out of their domains."""

@@ -10,10 +10,11 @@ from diagnose.answers import Answer, KeyedFinding, about_jobs
 from diagnose.case import Case
 from diagnose.disruptions import disruption_fix
 from diagnose.facts import SeenPod
-from diagnose.finding import MAX_NAMES, Finding, Level
+from diagnose.finding import Finding, Level
 from diagnose.nodes import SeenNode
 from diagnose.states import RECENT
 from diagnose.times import age, seconds_since
+from kube.model.field import MAX_NAMES
 
 WAITS_FOR_NODE = "restart-waits-for-node"
 """The cause of findings about pods that are being deleted, but that their node does not end."""
@@ -60,7 +61,7 @@ def disrupted_pods(case: Case, unexplained: frozenset[str]) -> list[Answer]:
     events_by_words: dict[str, list[SeenEvent]] = {}
     pod_names: set[str] = set()
     for event in case.disruptions:
-        age_seconds = seconds_since(event.last, case.facts.now)
+        age_seconds = seconds_since(event.last_time, case.facts.now)
         name = event.regarding.name
         indexed_job, non_indexed_job = name.rsplit("-", 2)[0], name.rsplit("-", 1)[0]
         is_unexplained = indexed_job in unexplained or non_indexed_job in unexplained
@@ -81,7 +82,7 @@ def _disruption_finding(case: Case, words: str, events: list[SeenEvent]) -> Find
     if first.reason != "Preempted":
         fix = f"kubectl describe pod -n {first.regarding.namespace} {first.regarding.name}; kubectl describe node NODE"
     message = f"pod {first.regarding.name}{predicate} {words}"
-    return Finding(Level.WAITS, first.reason.lower(), message, fix=fix, since=first.first)
+    return Finding(Level.WAITS, first.reason.lower(), message, fix=fix, since=first.first_time)
 
 
 @about_jobs

@@ -103,7 +103,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
     @property
     def is_unhandled(self) -> bool:
         """Whether the pod has neither a node nor a message of a scheduler, and no scheduling gate."""
-        is_schedulable = self.live and not self.spec.node_name and not self.is_gated
+        is_schedulable = self.is_live and not self.spec.node_name and not self.is_gated
         return is_schedulable and self.status.condition("PodScheduled") is None
 
     @property

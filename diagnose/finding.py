@@ -1,11 +1,8 @@
 """A finding: what waits, because of which other findings, and how to fix it. Pure."""
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-
-MAX_NAMES = 5
-"""At most this many objects are named in one sentence. The number of the others is added."""
 
 WAIT_FOR_PODS = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
 """The fix if pods have to end first."""
@@ -47,12 +44,6 @@ class Finding:
     def worst_level(self) -> Level:
         """The worst level of the finding and of all findings below it."""
         return max((finding.level for finding in self.walk()), key=list(Level).index)
-
-
-def join_names(names: Sequence[str], limit: int = MAX_NAMES) -> str:
-    """At most `limit` of the names, such as `a, b, c and 4 more`."""
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return f"{', '.join(names[:limit])}{more}"
 
 
 def pluralize(number: int, noun: str, singular: str = "", plural: str = "") -> str:

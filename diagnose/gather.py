@@ -157,7 +157,7 @@ class _Gatherer:
         facts.nodes_by_name |= await look_up.nodes(reader, (pod for pod in pods if pod.is_silent))
         unhandled = [pod for pod in pods if pod.is_unhandled and pod.spec.resource_claims]
         facts.device_claim_exists = await look_up.device_claims(reader, unhandled)
-        unready_names = {pod.name for pod in pods if pod.live and pod.spec.node_name and not pod.ready}
+        unready_names = {pod.name for pod in pods if pod.is_live and pod.spec.node_name and not pod.ready}
         if pod_names := unready_names.union(pod.name for pod in unhandled):
             facts.pod_warnings = await self._warnings("regarding.kind=Pod", pod_names, FEW_PAGES)
         leaders = [pod for pod in pods if pod.metadata.topology in topologies and pod.metadata.leads]
@@ -260,7 +260,7 @@ class _Gatherer:
         options: ListOptions = {"field_selector": f"{field_selector},type=Warning"}
         events = await self._reader.collect(EVENTS, SeenEvent, "events", note, pages=pages, **options) or ()
         matching = (event for event in events if names is None or event.regarding.name in names)
-        return tuple(sorted(matching, key=lambda event: event.last, reverse=True))
+        return tuple(sorted(matching, key=lambda event: event.last_time, reverse=True))
 
     async def _pods(self, survey: Survey) -> tuple[SeenPod, ...] | None:
         """Leaders and pending pods of the Jobs that are not ready, and running pods of a few of these Jobs.

@@ -16,12 +16,13 @@ from diagnose.case import Case
 from diagnose.claims import unbound_claim
 from diagnose.domains import KEPT_OUT, excluded_by_jobs, noun
 from diagnose.facts import SeenGroups, SeenPod
-from diagnose.finding import WAIT_FOR_PODS, Finding, Level, join_names, pluralize
+from diagnose.finding import WAIT_FOR_PODS, Finding, Level, pluralize
 from diagnose.group_nodes import levels, paths, why_never
 from diagnose.misfits import misfit
 from diagnose.pod_causes import pods_are
 from diagnose.survey import missing_pods
 from diagnose.wording import NO_DOMAIN, is_about_group, shortfall, without_repetition
+from kube.model.field import join_names
 from kube.model.meta import Condition, find
 
 _FIXES = {
@@ -127,7 +128,7 @@ class _WaitingTree:
             key=attrgetter("name"),
         )
         self._waiting_pods: dict[str, list[SeenPod]] = {
-            child.name: [pod for pod in case.pods_of(child) if pod.live and not pod.spec.node_name]
+            child.name: [pod for pod in case.pods_of(child) if pod.is_live and not pod.spec.node_name]
             for child in self.unready_jobs
         }
         self._jobs = {job.metadata.name: job for job in case.facts.jobs or () if job.metadata.name in leaves}

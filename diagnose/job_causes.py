@@ -20,13 +20,14 @@ from controllers.planning.child_jobs import Child
 from diagnose.answers import Answer, KeyedFinding, about_jobs
 from diagnose.case import Case
 from diagnose.ends import deletion_delays, earlier_deletion_delays
-from diagnose.finding import WAIT_FOR_PODS, Finding, Level, join_names, pluralize
+from diagnose.finding import WAIT_FOR_PODS, Finding, Level, pluralize
 from diagnose.manager_causes import RIGHTS, idle_manager
 from diagnose.quota import QuotaRefusal, quota_refusal, update_refusal
 from diagnose.remedies import refusal_remedy
 from diagnose.survey import missing_pods
 from diagnose.times import seconds_since
 from diagnose.wording import NO_RIGHT
+from kube.model.field import join_names
 from kube.model.meta import Owner, find
 
 _HOLD_JOBS_BACK = (JOB_CREATION_FAILED, SERVICE_CREATION_FAILED, "PVCCreationFailed", "SchedulingObjectsFailed")
@@ -164,13 +165,13 @@ def _refused_jobs(case: Case, refusal: SeenEvent, number: int, message: str) -> 
     if quota is None:
         fix = "fix what the message names: the manager tries again by itself"
         fix = f"{RIGHTS}; it tries again by itself" if NO_RIGHT.search(refusal.note) else fix
-        because = Finding(Level.FAULT, "refused", refusal.note, since=refusal.first)
+        because = Finding(Level.FAULT, "refused", refusal.note, since=refusal.first_time)
         return Finding(Level.FAULT, "missing", message, because=(because,), fix=fix)
     total = case.survey.job_count
     level, quota, fix = _judge_quota(case, quota, number, total, "the manager")
     quota_text = f"{'' if quota.gone else 'each '}{quota.words()}{quota.never_fits(total, 'Jobs')}"
     warning = Finding(Level.NOTE, "warning", refusal.note)
-    because = Finding(level, "quota", quota_text, because=(warning,), since=refusal.first)
+    because = Finding(level, "quota", quota_text, because=(warning,), since=refusal.first_time)
     return Finding(level, "missing", message, because=(because,), fix=fix)
 
 
@@ -211,9 +212,8 @@ def halted_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindin
         if suspended_again is not None:
             message, _, fix_of_event = suspended_again.note.partition(". ")
             warning = Finding(Level.FAULT, "warning", message)
-            finding = replace(
-                finding, level=Level.FAULT, because=(warning,), fix=fix_of_event or fix, since=suspended_again.first
-            )
+            fix, since = fix_of_event or fix, suspended_again.first_time
+            finding = replace(finding, level=Level.FAULT, because=(warning,), fix=fix, since=since)
         yield KeyedFinding(child.name, bool(ending_pods), finding)
 
 
@@ -237,7 +237,7 @@ def without_pods(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindi
             pods = pluralize(pods_at_once(child.job.spec), "pod")
             message = f"Job {child.name}: lacks {lacking_pods} of {pods}: {event.reason}: {event.note}"
             fix = refusal_remedy(case.facts.jobset, event.note)
-            finding = Finding(Level.FAULT, "pods-refused", message, fix=fix, since=event.first)
+            finding = Finding(Level.FAULT, "pods-refused", message, fix=fix, since=event.first_time)
             yield KeyedFinding(child.name, event.note.replace(child.name, ""), finding)
 
 
@@ -277,7 +277,7 @@ def quota_refusals(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
         level, quota, fix = _judge_quota(case, refusal, lacking_pods, total, "the Job controller")
         refusal_note = Finding(Level.NOTE, "refused", f"{event.reason}: {event.note}")
         message = f"{subject}: {quota.words(lacking_pods)}{quota.never_fits(total, 'pods')}"
-        yield Answer(Finding(level, "quota", message, (refusal_note,), fix, event.first), frozenset(names))
+        yield Answer(Finding(level, "quota", message, (refusal_note,), fix, event.first_time), frozenset(names))
 
 
 def _judge_quota(

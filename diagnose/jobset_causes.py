@@ -17,7 +17,7 @@ from diagnose.case import LEASE_MARGIN_SECONDS, Case
 from diagnose.disruptions import disruption_fix, disruption_in_history
 from diagnose.ends import WAITS_FOR_NODE, deletion_delays
 from diagnose.facts import SeenPod
-from diagnose.finding import WAIT_FOR_PODS, Finding, Level, join_names, pluralize
+from diagnose.finding import WAIT_FOR_PODS, Finding, Level, pluralize
 from diagnose.job_causes import holds_jobs_back
 from diagnose.kubelet import known_remedy
 from diagnose.kueue import workloads_of
@@ -25,6 +25,7 @@ from diagnose.remedies import UNVERSIONED, logs_of, recreation_commands
 from diagnose.restart_causes import attempt_finding, deadline_fix, decisive_container, why_it_failed
 from diagnose.states import State
 from diagnose.times import age, clock, seconds_since
+from kube.model.field import join_names
 from kube.model.jsontree import dig
 from kube.model.meta import Condition, find
 from manifests.installed.webhook_switch import State as Webhooks
@@ -358,6 +359,6 @@ def warnings(case: Case, _unexplained: frozenset[str]) -> list[Answer]:
             or (has_absent_jobs and holds_jobs_back(event))
         ):
             continue
-        text = f"Warning {event.reason}, last at {clock(event.last, case.facts.now)}: {event.note}"
+        text = f"Warning {event.reason}, last at {clock(event.last_time, case.facts.now)}: {event.note}"
         by_reason.setdefault(event.reason, Finding(Level.NOTE, "warning", text))
     return [Answer(finding) for finding in list(by_reason.values())[:_MAX_WARNINGS]]

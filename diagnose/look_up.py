@@ -191,7 +191,7 @@ async def late_agent_pods(reader: Reader, js: JobSet, jobs: Container[str]) -> t
     reports = [
         (-1 if attempt is None else attempt, pod)
         for pod in pods
-        if pod.counts and pod.job_uid in jobs
+        if pod.is_reporting and pod.job_uid in jobs
         for attempt in (integer(pod.metadata.annotations.in_place_restart_attempt),)
     ]
     awaited = max((requested_attempt(js.status), *(attempt for attempt, _ in reports)))
@@ -206,7 +206,7 @@ async def disruption_events(reader: Reader, js: JobSet) -> tuple[SeenEvent, ...]
             fields = f"regarding.kind=Pod,reason={reason}"
             events = reader.some(EVENTS, SeenEvent, f"events {reason}", pages=4, field_selector=fields)
             disruptions += [event async for event in events if event.regarding.name.startswith(f"{js.metadata.name}-")]
-        disruptions.sort(key=lambda event: event.last, reverse=True)
+        disruptions.sort(key=lambda event: event.last_time, reverse=True)
         first, further = disruptions[:MAX_EXAMPLES], disruptions[MAX_EXAMPLES:]
         return tuple([await _with_preemptor(reader, event) for event in first] + further)
     return ()
@@ -242,4 +242,4 @@ async def manager_pods(reader: Reader) -> tuple[SeenPod, ...]:
     note, subject = f"the manager's pods: you may not list pods in namespace {namespace}", "the manager's pods"
     options: ListOptions = {"namespace": namespace, "label_selector": keys.MANAGER_SELECTOR}
     pods = await reader.collect(PODS, SeenPod, subject, note, pages=1, **options) or ()
-    return tuple(sorted((pod for pod in pods if pod.live), key=lambda pod: pod.name))
+    return tuple(sorted((pod for pod in pods if pod.is_live), key=lambda pod: pod.name))

@@ -9,7 +9,7 @@ import msgspec
 
 from api import keys
 from api.batch import Job
-from api.own_fields import OWN_FIELDS, Fields, own_locations
+from api.own_fields import OWN_FIELDS, Fields, own_field_locations
 from diagnose.answers import Answer
 from diagnose.case import Case
 from diagnose.facts import SeenLease, SeenPod
@@ -75,7 +75,7 @@ def other_manager(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
 
 def _is_set(spec: Any, fields: Fields) -> bool:
     """Whether one of these fields has a value anywhere in the spec."""
-    return any(value is not None for *_, value in own_locations(spec, fields))
+    return any(value is not None for *_, value in own_field_locations(spec, fields))
 
 
 def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetime, created: str = "") -> Finding:

@@ -11,10 +11,11 @@ from api.jobset import JobSet
 from api.node_offers import format_amount, format_number
 from diagnose.case import Case
 from diagnose.facts import SeenPod
-from diagnose.finding import Finding, Level, join_names
+from diagnose.finding import Finding, Level
 from diagnose.nodes import Nodes, shape_of
 from diagnose.remedies import recreation_command
 from diagnose.wording import FEATURES, MISFIT, insufficient
+from kube.model.field import join_names
 from kube.model.requests import Amount
 
 

@@ -9,9 +9,10 @@ import msgspec
 
 from api.batch import LabelledIdentity
 from api.node_offers import device_meant, devices, format_amount, format_number, offers_of
-from diagnose.finding import MAX_NAMES, Finding, Level, join_names, pluralize
+from diagnose.finding import Finding, Level, pluralize
 from diagnose.needs import SeenSpec
 from diagnose.taints import Taint, blocking_taint, nodes_by_taint, taint_remedy, tainted_nodes_text
+from kube.model.field import MAX_NAMES, join_names
 from kube.model.meta import JSON, Base
 from kube.model.requests import Amount, Amounts, exceeding_resources, sum_requests
 from kube.model.suggest import nearest

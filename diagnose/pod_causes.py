@@ -118,7 +118,7 @@ def _leader_state(case: Case, child: Child) -> str:
         return "leader is not known"
     if leader is None:
         return "there is no leader pod (yet)"
-    if not leader.live:
+    if not leader.is_live:
         return "the leader pod is being deleted or has ended, and there is no new one yet"
     if leader.spec.node_name:
         return _PLACED
@@ -201,7 +201,7 @@ def pods_without_scheduler(case: Case, unexplained: frozenset[str]) -> Iterator[
 def failing_containers(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods with a container that cannot start or keeps failing: one finding for each Job and reason."""
     for child, pods in case.pods_where(
-        unexplained, lambda pod: pod.live and bool(pod.spec.node_name) and not pod.ready
+        unexplained, lambda pod: pod.is_live and bool(pod.spec.node_name) and not pod.ready
     ):
         kinds: dict[tuple[str, ...], list[tuple[SeenPod, Reason]]] = {}
         for pod in pods:
@@ -219,7 +219,7 @@ def failing_containers(case: Case, unexplained: frozenset[str]) -> Iterator[Keye
 def unready_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Jobs that are not ready for no other cause: their pods start, or run and are not ready."""
     for child in case.unready_jobs(unexplained):
-        pods = [pod for pod in case.pods_of(child) if pod.live and not pod.ready]
+        pods = [pod for pod in case.pods_of(child) if pod.is_live and not pod.ready]
         starting = [pod for pod in pods if pod.status.phase == "Pending"]
         failed = failed_before(case, child)
         message, fix = f"Job {child.name}: {ready_count(child.job)}", ""
@@ -264,7 +264,7 @@ def _exclusive_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[tuple[C
     for child in case.unready_jobs(unexplained):
         topology = topology_of(child.job.metadata.annotations)
         leader = case.leaders.get(child.job.metadata.uid)
-        if topology is not None and leader is not None and leader.metadata.topology == topology and leader.live:
+        if topology is not None and leader is not None and leader.metadata.topology == topology and leader.is_live:
             yield child, topology, leader
 
 

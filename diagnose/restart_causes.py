@@ -16,12 +16,13 @@ from diagnose.answers import Answer
 from diagnose.case import Case
 from diagnose.disruptions import disruption_fix, disruption_in_history, rjob_of
 from diagnose.ends import deletion_delays, end_words
-from diagnose.finding import WAIT_FOR_PODS, Finding, Level, join_names, pluralize
+from diagnose.finding import WAIT_FOR_PODS, Finding, Level, pluralize
 from diagnose.kubelet import known_remedy, meaning_of
 from diagnose.remedies import IN_A_NEW
 from diagnose.states import State, failed_lately
 from diagnose.times import seconds_since
 from diagnose.wording import TOO_SLOW
+from kube.model.field import join_names
 
 _MAX_ATTEMPTS = 3
 

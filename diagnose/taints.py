@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from diagnose.finding import MAX_NAMES, join_names, pluralize
+from diagnose.finding import pluralize
 from diagnose.needs import SeenSpec
+from kube.model.field import MAX_NAMES, join_names
 from kube.model.meta import Base
 
 _BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})

@@ -20,13 +20,13 @@ _NAME: Final = re.compile(r"[0-9A-Za-z.-]{0,253}")
 _MAX_GENERATION: Final = 2**63
 
 
-def log_review(request: AdmissionRequest, answer: AdmissionResponse, *, decides: bool) -> None:
-    """Log a review: at info if the webhook `decides` about the object or refuses it, otherwise at debug."""
-    level = logging.INFO if decides or not answer.allowed else logging.DEBUG
+def log_review(request: AdmissionRequest, answer: AdmissionResponse, *, is_validating: bool) -> None:
+    """Log a review: at info if the webhook is a validating webhook or refuses the object, otherwise at debug."""
+    level = logging.INFO if is_validating or not answer.allowed else logging.DEBUG
     if not log.isEnabledFor(level):
         return
-    fields = identity(request)
-    subject = f"{loggable(request.operation)} {fields['namespace']}/{fields['name']}"
+    fields = identity_fields(request)
+    subject = f"{loggable_text(request.operation)} {fields['namespace']}/{fields['name']}"
     if request.dry_run:
         subject = f"{subject} (dry run)"
     if answer.allowed:
@@ -37,7 +37,7 @@ def log_review(request: AdmissionRequest, answer: AdmissionResponse, *, decides:
         log.log(level, "refused %s: %d %s%s", subject, answer.code, reason, rules)
 
 
-def identity(request: AdmissionRequest) -> dict[str, str | int]:
+def identity_fields(request: AdmissionRequest) -> dict[str, str | int]:
     """Fields for log lines: the review's UID, namespace and name, and the UID and generation of the object, if any.
 
     The API server gives a new object its UID, and a name from `generateName`, before it calls a validating webhook.
@@ -45,17 +45,17 @@ def identity(request: AdmissionRequest) -> dict[str, str | int]:
     obj = request.old_object if request.object is None else request.object
     name, uid, generation = (dig(obj, "metadata", key) for key in ("name", "uid", "generation"))
     fields: dict[str, str | int] = {
-        "requestUID": loggable(request.uid),
-        "namespace": loggable(request.namespace),
-        "name": loggable(name or request.name),
+        "requestUID": loggable_text(request.uid),
+        "namespace": loggable_text(request.namespace),
+        "name": loggable_text(name or request.name),
     }
     if uid:
-        fields["uid"] = loggable(uid)
+        fields["uid"] = loggable_text(uid)
     if isinstance(generation, int) and not isinstance(generation, bool) and 0 < generation < _MAX_GENERATION:
         fields["generation"] = generation
     return fields
 
 
-def loggable(text: Any) -> str:
+def loggable_text(text: Any) -> str:
     """The text of a name or UID; "?" if it is invalid."""
     return text if isinstance(text, str) and _NAME.fullmatch(text) else "?"

@@ -27,7 +27,7 @@ from webhooks.review import (
     encode_review,
     request_refusal,
 )
-from webhooks.review_log import identity, log_review, loggable
+from webhooks.review_log import identity_fields, log_review, loggable_text
 from webhooks.work import TOO_MUCH_WORK, TooMuchWorkError
 
 CLIENT_LEFT = 499
@@ -41,17 +41,17 @@ def create_app(
     *,
     metrics: WebhookMetrics | None = None,
     limits: BodyLimits = BODY_LIMITS,
-    decides: Container[str] = (),
+    validating_paths: Container[str] = (),
 ) -> FastAPI:
     """An app that serves each handler by POST at its path, without a lifespan and pages of its own.
 
-    `decides`: the paths whose answers are logged at info, with their reviews in the API server's audit log.
+    Answers at `validating_paths` decide about objects: they are logged at info, and in the API server's audit log.
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.exception_handler(ReviewError)(_refuse)
     app.state.bodies = bodies = Bodies(limits)
     for path, handler in handlers.items():
-        webhook = _Webhook(path, handler, bodies, metrics, decides=path in decides)
+        webhook = _Webhook(path, handler, bodies, metrics, is_validating=path in validating_paths)
         # A plain route: FastAPI's dependency injection is not needed, and costs 30 microseconds a request.
         app.add_route(path, webhook.serve, methods=["POST"])
     return app
@@ -68,7 +68,7 @@ def _response(review: bytes, headers: Mapping[str, str] | None = None) -> Respon
 
 
 _Answer = tuple[int, bytes]
-"""The code inside an answer, and the encoded answer."""
+"""The HTTP code that the answer contains, and the encoded answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,29 +79,32 @@ class _Webhook:
     handler: Handler
     bodies: Bodies
     metrics: WebhookMetrics | None
-    decides: bool
+    is_validating: bool
 
     async def serve(self, request: Request) -> Response:
         """Handle an ASGI request, whose body may arrive slowly, be large, or never end."""
-        start, code = self._begin(), CLIENT_LEFT
+        start, code = time.perf_counter(), CLIENT_LEFT
+        if self.metrics:
+            self.metrics.on_start(self.path)
         try:
             async with Body(self.bodies) as body:
                 review = await body.review(request)
-                with log_fields(webhook=self.path, **identity(review.request)):
+                with log_fields(webhook=self.path, **identity_fields(review.request)):
                     code, data = await self._answer(review, compute(self.handler, review.request))
         except ReviewError as error:
             code = error.code
             raise
         finally:
-            self._end(start, code)
+            if self.metrics:
+                self.metrics.on_finish(self.path, code, time.perf_counter() - start)
         return _response(data)
 
     async def _answer(self, review: Review, handler_answer: Awaitable[HandlerAnswer]) -> _Answer:
         """The answer of the handler, or an error if the handler fails."""
         try:
             response = await answer_of(await handler_answer)
-            log_review(review.request, response, decides=self.decides)
-            answer = await compute(_encode, response, review, audit=self.decides)
+            log_review(review.request, response, is_validating=self.is_validating)
+            answer = await compute(_encode, response, review, audit=self.is_validating)
         except TooMuchWorkError:
             return _encode(request_refusal(413, "RequestEntityTooLarge", TOO_MUCH_WORK), review)
         except Exception as error:  # noqa: BLE001 -- the boundary: a bug is answered, too
@@ -114,22 +117,13 @@ class _Webhook:
     def _answer_failure(self, review: Review, error: Exception) -> _Answer:
         if isinstance(error, RecursionError):
             return _encode(request_refusal(400, "BadRequest", "the object is nested too deeply"), review)
-        uid = loggable(review.request.uid)
+        uid = loggable_text(review.request.uid)
         for each in leaves(error):
             # The text of an exception may quote the object: its type and location are enough to find the fault.
             name, location = type(each).__name__, raised_at(each)
             log.error("webhook failed path=%s uid=%s error=%s at=%s", self.path, uid, name, location)
         message = f"internal error ({type(error).__name__}) in webhook {self.path}"
         return _encode(request_refusal(500, "InternalError", message), review)
-
-    def _begin(self) -> float:
-        if self.metrics:
-            self.metrics.on_start(self.path)
-        return time.perf_counter()
-
-    def _end(self, start: float, code: int) -> None:
-        if self.metrics:
-            self.metrics.on_finish(self.path, code, time.perf_counter() - start)
 
 
 def _encode(answer: AdmissionResponse, review: Review, *, audit: bool = False) -> _Answer:

@@ -10,14 +10,13 @@ from itertools import islice
 from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType
 from typing import Any, Final
 
+from kube.model.field import join_names
+
 MAX_TASKS: Final = 10_000
 """Largest number of tasks on the page."""
 
 MAX_FRAMES: Final = 40
 """Largest number of frames of one stack."""
-
-NAMES: Final = 5
-"""Largest number of names that are shown of tasks with the same stack."""
 
 BATCH: Final = 100
 """Number of tasks that are inspected before the event loop gets a turn. Inspecting a batch takes 2 ms."""
@@ -35,8 +34,7 @@ async def stacks() -> str:
         if number % BATCH == 0:
             await asyncio.sleep(0)
     for stack, names in sorted(names_by_stack.items(), key=lambda entry: -len(entry[1])):
-        more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
-        lines += [f"{len(names)} task{'s'[: len(names) - 1]}: {', '.join(names[:NAMES])}{more}", *stack, ""]
+        lines += [f"{len(names)} task{'s'[: len(names) - 1]}: {join_names(names)}", *stack, ""]
     if len(tasks) > MAX_TASKS:
         lines.append(f"{len(tasks) - MAX_TASKS} more tasks are not shown")
     return "\n".join(lines)

@@ -112,7 +112,7 @@ async def _webhook_app(
 
         handlers |= policy_handlers(policy_schemas(), policies.source, deps.options.gates)
     watching_handlers = {path: with_placement_watch(handler, placement) for path, handler in handlers.items()}
-    return create_app(watching_handlers, metrics=metrics, decides={VALIDATE_PATH})
+    return create_app(watching_handlers, metrics=metrics, validating_paths={VALIDATE_PATH})
 
 
 def with_placement_watch(handler: Handler, placement: PlacementWatches) -> Handler:

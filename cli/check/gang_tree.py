@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from api.gangs import Group, forest
 from api.jobset import JobSet
 from jobset_client.words import count_noun
+from kube.model.field import join_names
 
 _HASH = 10
 _MAX_SHOWN = 3
@@ -54,10 +55,6 @@ def _line(group: Group) -> str:
     size = count_noun(members, noun)
     policy = f"basic, {size}" if group.gang is None else f"gang {group.gang} of {size}"
     claims = ", ".join(claim.name for claim in group.claims)
-    words = (policy, group.topology, group.mode, claims and f"claims {claims}", _jobs([name for name, _ in group.jobs]))
+    jobs = join_names([name for name, _ in group.jobs], _MAX_SHOWN)
+    words = (policy, group.topology, group.mode, claims and f"claims {claims}", jobs)
     return "  ".join(filter(None, (f"{group.kind} {group.name[:-_HASH]}...", *words)))
-
-
-def _jobs(names: list[str]) -> str:
-    first_names = ", ".join(names[:_MAX_SHOWN])
-    return f"{first_names} and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else first_names

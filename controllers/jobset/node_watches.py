@@ -11,7 +11,7 @@ from typing import Any
 
 from api import keys
 from api.jobset import JobSet
-from api.names import job_names
+from api.names import job_name_predicate
 from api.nodes import EVICTION, FAILURE_TAINTS, BoundPod, DetailedNode, Node, bound_pod, node_with
 from api.pod import DetailedPod
 from controllers.planning import maintenance
@@ -154,7 +154,7 @@ class NodeWatches:
 
     def _pods(self, js: JobSet) -> list[BoundPod]:
         """The pods with the labels of a set, whose Job has a name of one of its Jobs."""
-        meta, is_job = js.metadata, job_names(js)
+        meta, is_job = js.metadata, job_name_predicate(js)
         return [pod for pod in self.pods.store.by_index(BY_SET, IndexKey(meta.namespace, meta.uid)) if is_job(pod.job)]
 
     async def read(self, js: JobSet, names: Iterable[str]) -> None:

@@ -89,7 +89,7 @@ async def _latest_warning(client: Client, namespace: str, pod: str) -> str:
     except (KubeError, TimeoutError) as error:
         log.info("events about pod %s/%s are not known: %s", namespace, pod, error)
         return ""
-    last = max(events, key=lambda event: event.last, default=None)
+    last = max(events, key=lambda event: event.last_time, default=None)
     return "" if last is None else clean_words(f"{last.reason}: {last.note}")
 
 

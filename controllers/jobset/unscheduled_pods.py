@@ -101,6 +101,6 @@ def _scheduler_message(pod: DetailedPod) -> str:
     """The scheduler's reason why a pod has no node; empty if it gives none, or for leaders in exclusive placement."""
     condition = pod.status.condition("PodScheduled")
     leads = pod.metadata.topology is not None and pod.metadata.leads
-    if condition is None or leads or not pod.live or not is_unschedulable(pod):
+    if condition is None or leads or not pod.is_live or not is_unschedulable(pod):
         return ""
     return condition.message.partition(" preemption:")[0].rstrip(". ")[:MAX_WORDS]

@@ -114,7 +114,7 @@ class PlacementReconciler:
 
     def _leader_changed(self, _kind: ChangeKind, old: Leader | None, new: Leader | None) -> None:
         """Schedule checks when a leader is lost, since its followers may be in another domain than the next leader."""
-        if old is None or not old.node or not old.live or (new is not None and (new.live or new.succeeded)):
+        if old is None or not old.node or not old.is_live or (new is not None and (new.is_live or new.succeeded)):
             return
         job = self._current_job(JobRequest.from_pod(old))
         if job is not None and job.metadata.deletion_timestamp is None:

@@ -44,7 +44,7 @@ class PendingReports:
 
     def _waiting(self, namespace: str, jobset: OwnerReference) -> list[Leader]:
         """The leaders of a JobSet that have no node yet."""
-        waiting = (pod for pod in self._leaders.list(namespace) if pod.live and not pod.node)
+        waiting = (pod for pod in self._leaders.list(namespace) if pod.is_live and not pod.node)
         return [pod for pod in waiting if self._jobset(pod) == jobset]
 
     def without_domain(self, leader: Leader, no_domain: NoDomain) -> float:

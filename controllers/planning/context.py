@@ -92,7 +92,7 @@ def context(
     """
     js = observed.jobset.with_current_replicas if gates[elastic.GATE] else observed.jobset
     layout = layout_of(js)
-    ranges = layout.by_name()
+    ranges = layout.ranges_by_name()
     sort = sort_jobs if sorted_jobs is None else sorted_jobs.sort
     children = sort(js, observed.jobs, layout, gates, observed.departed)
     counts = counters.count(js, children)

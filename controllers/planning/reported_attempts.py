@@ -119,7 +119,7 @@ def _reported_attempts(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Po
     reported = []
     for pod in pods:
         text = pod.metadata.annotations.in_place_restart_attempt
-        if text is None or not pod.counts:
+        if text is None or not pod.is_reporting:
             continue
         attempt = integer(text)
         if attempt is not None and 0 <= attempt <= MAX_INT32:

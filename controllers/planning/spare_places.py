@@ -87,7 +87,7 @@ def _job_indexes(ctx: Context, name: str) -> dict[str, int]:
     A spare can then stand in only for the Job with its index. Empty if a spare can stand in for any Job.
     """
     scheduling = ctx.js.spec.scheduling
-    if scheduling is None or not scheduling.job_topology(name):
+    if scheduling is None or not scheduling.job_topology_keys(name):
         return {}
     children = (*ctx.children.active, *ctx.children.failed, *ctx.children.previous)
     indexes = {child.job.metadata.uid: child.job_index for child in children if child.replicated_job == name}

@@ -59,7 +59,7 @@ def wanted_indexes(js: JobSet, children: ChildJobs, spare_rjob: ReplicatedJob) -
     with its own index, and no other Job can use that place.
     """
     scheduling, name = js.spec.scheduling, spare_rjob.spare_for
-    if scheduling is None or not scheduling.job_topology(name):
+    if scheduling is None or not scheduling.job_topology_keys(name):
         return Indexes([(0, spare_rjob.replicas)])
     running_replicas = next((rjob.replicas for rjob in js.spec.replicated_jobs if rjob.name == name), 0)
     return Indexes.from_iterable(

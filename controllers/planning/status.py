@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 
-from api.conditions import set_condition
+from api.conditions import with_condition
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from controllers.planning.actions import Event
 from controllers.planning.limits import Limits
+from kube.model.field import join_names
 from kube.model.meta import Condition
 
 
@@ -40,11 +41,11 @@ class StatusDraft:
         self.update(replicated_jobs_status=tuple(change(entry) if entry.name in names else entry for entry in entries))
 
     def condition(
-        self, kind: str, *, true: bool, reason: str, message: str, event_type: str = "Normal", always: bool = False
+        self, kind: str, *, true: bool, reason: str, message: str, event_type: str = "Normal", add_false: bool = False
     ) -> bool:
         """Set a condition. If it changes, add an event of the same reason and message, and return True.
 
-        A condition that does not exist is not added with status False, unless `always`.
+        A condition that does not exist is added with status False only if `add_false`.
         """
         new = Condition(
             type=kind,
@@ -53,7 +54,7 @@ class StatusDraft:
             message=message,
             last_transition_time=self.now,
         )
-        conditions = set_condition(self.status.conditions, new, always=always)
+        conditions = with_condition(self.status.conditions, new, add_false=add_false)
         if conditions == self.status.conditions:
             return False
         self.update(conditions=conditions)
@@ -83,6 +84,4 @@ class StatusDraft:
 
 def list_some(items: Sequence[str], advice: str, limits: Limits) -> str:
     """The first few items, how many more there are, and what to do."""
-    limit = limits.named_objects
-    more = f" and {len(items) - limit} more" if len(items) > limit else ""
-    return f"{', '.join(items[:limit])}{more}: {advice}"
+    return f"{join_names(items, limits.named_objects)}: {advice}"

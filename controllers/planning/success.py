@@ -26,7 +26,7 @@ def complete_set(draft: StatusDraft, share_met: str) -> None:
 def share_reached(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> str | None:
     """None until enough Jobs of the targets have succeeded. Then what the message says about minSucceeded, or ""."""
     policy = js.spec.success_policy or SuccessPolicy()
-    total = share.total(js.spec)
+    total = share.possible_successes(js.spec)
     needed = share.required_successes(policy, total) if total and policy.operator != "Any" else None
     if needed is None:
         return "" if _has_succeeded(js, counts, policy) else None

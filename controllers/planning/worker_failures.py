@@ -71,7 +71,7 @@ def worker_failures(
         child = by_uid.get(pod.job_uid)
         end = _reported_end(pod) or last_ends.get(pod.metadata.uid)
         attempt = integer(pod.metadata.annotations.in_place_restart_attempt)
-        if child is None or end is None or attempt is None or current is None or not pod.counts:
+        if child is None or end is None or attempt is None or current is None or not pod.is_reporting:
             continue
         is_report = not end.container  # an agent's report names no container
         if attempt <= current and (is_report or pod.restarts <= allowed_restarts):

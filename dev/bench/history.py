@@ -13,7 +13,7 @@ from api.leftovers import NOT_ENDED, PodMeta
 from dev.bench.phases import first_events
 from dev.bench.scene import BenchmarkError, Event, Scene
 from dev.bench.sets import BATCH_API, attempt_selector
-from diagnose.finding import join_names
+from kube.model.field import join_names
 
 
 @contextlib.contextmanager

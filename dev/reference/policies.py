@@ -110,7 +110,7 @@ def _refusal_lines(name: str) -> Iterator[str]:
 def violations_of_bad_jobset(loaded: LoadedSuite) -> Iterator[Any]:
     """Yield the errors that the policies of a suite find in its JobSet `bad`."""
     checks = Checks(_GATES)
-    judged = judged_of(checks.create(checks.prepare(loaded.jobsets["bad"]), children=False).object, _GATES)
+    judged = judged_of(checks.findings_about_new(checks.prepare(loaded.jobsets["bad"]), children=False).object, _GATES)
     suite_namespace = loaded.suite.tests[-1].namespace
     if judged is not None:
         namespace = namespace_of(suite_namespace.name, suite_namespace.labels, suite_namespace.annotations)

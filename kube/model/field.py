@@ -69,6 +69,8 @@ MAX_SHOWN_VALUE = 200
 """At most this many characters of an offending value are shown."""
 MAX_SHOWN_WORD = 300
 """At most this many characters of a user's text are shown inside a message."""
+MAX_NAMES = 5
+"""At most this many names are listed in one sentence, followed by the number of further names."""
 MAX_SHOWN_ERRORS = 50
 """At most this many errors are listed in one answer, followed by the number of further errors."""
 
@@ -239,6 +241,12 @@ class FieldError:
 def shorten(text: str, limit: int) -> str:
     """The text, cut with an ellipsis if it is longer than `limit` characters."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def join_names(names: Sequence[str], limit: int = MAX_NAMES) -> str:
+    """At most `limit` of the names, such as `a, b, c and 4 more`."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return f"{', '.join(names[:limit])}{more}"
 
 
 def render_value(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.conditions import set_condition
+from api.conditions import with_condition
 from api.features import FeatureGateError, FeatureGates, parse_feature_gates
 from kube.model.meta import Condition
 
@@ -12,12 +12,12 @@ def condition(kind="Suspended", status="True", reason="R", message="m", at="t1")
 
 
 def test_a_change_of_status_moves_the_transition_time():
-    changed = set_condition((condition(),), condition(status="False", reason="Q", at="t2"))
+    changed = with_condition((condition(),), condition(status="False", reason="Q", at="t2"))
     assert changed == (condition(status="False", reason="Q", at="t2"),)
 
 
 def test_the_same_again_is_no_change():
-    assert set_condition((condition(),), condition(at="t2")) == (condition(),)
+    assert with_condition((condition(),), condition(at="t2")) == (condition(),)
 
 
 def test_gates_default_to_their_stage():

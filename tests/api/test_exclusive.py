@@ -100,7 +100,7 @@ def test_the_forms_are_named_as_in_the_settings():
 leaders = st.lists(
     st.builds(
         lambda name, attempt, created, live: leader_of(
-            name=f"p{name}", attempt=attempt, created=moment(created), live=live, node=f"n{name}"
+            name=f"p{name}", attempt=attempt, created=moment(created), is_live=live, node=f"n{name}"
         ),
         st.integers(0, 9),
         st.integers(0, 11),
@@ -115,10 +115,10 @@ leaders = st.lists(
 @given(leaders, st.randoms())
 def test_the_newest_live_leader_counts_whatever_the_order(found, shuffle):
     chosen = valid_leader(found)
-    alive = [pod for pod in found if pod.live]
+    alive = [pod for pod in found if pod.is_live]
     assert (chosen is None) == (not alive)
     if chosen is not None:
-        assert chosen.live
+        assert chosen.is_live
         assert chosen.attempt == max(pod.attempt for pod in alive)
         assert chosen.created == max(pod.created for pod in alive if pod.attempt == chosen.attempt)
     shuffle.shuffle(found)
@@ -127,7 +127,7 @@ def test_the_newest_live_leader_counts_whatever_the_order(found, shuffle):
 
 @given(leaders)
 def test_a_former_leader_is_one_that_has_succeeded(found):
-    ended = [leader_of(name=pod.name, created=pod.created, succeeded=not pod.live, live=False) for pod in found]
+    ended = [leader_of(name=pod.name, created=pod.created, succeeded=not pod.is_live, is_live=False) for pod in found]
     chosen = former_leader(ended)
     assert (chosen is None) == (not any(pod.succeeded for pod in ended))
     if chosen is not None:

@@ -62,11 +62,11 @@ def spec(*rjobs, **policy):
 
 def test_totals_count_targeted_jobs_or_their_completions():
     ten = [rjob("a", 4, parallelism=2, completions=5), rjob("b", 3)]
-    assert share.total(spec(*ten)) == 7
-    assert share.total(spec(*ten, targetReplicatedJobs=["a"])) == 4
-    assert share.total(spec(*ten, unit="Pod")) == 4 * 5 + 3
-    assert share.total(spec(*ten, unit="Pod", targetReplicatedJobs=["b"])) == 3
+    assert share.possible_successes(spec(*ten)) == 7
+    assert share.possible_successes(spec(*ten, targetReplicatedJobs=["a"])) == 4
+    assert share.possible_successes(spec(*ten, unit="Pod")) == 4 * 5 + 3
+    assert share.possible_successes(spec(*ten, unit="Pod", targetReplicatedJobs=["b"])) == 3
 
 
 def test_jobs_that_do_not_say_how_many_pods_have_to_succeed_have_no_total_of_pods():
-    assert share.total(spec(rjob("a", 2, parallelism=3), unit="Pod")) is None
+    assert share.possible_successes(spec(rjob("a", 2, parallelism=3), unit="Pod")) is None

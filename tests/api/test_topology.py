@@ -45,7 +45,7 @@ class TestLeader:
         kept = read_leader(pod)
         assert (kept.namespace, kept.name, kept.resource_version) == ("ns", "js-w-0-0-abcde", "1")
         assert (kept.job, kept.job_uid, kept.jobset, kept.jobset_uid) == ("js-w-0", "uid-js-w-0", "js", "uid-js")
-        assert (kept.topology, kept.attempt, kept.node, kept.live, kept.created) == (RACK, 12, "n1", True, moment())
+        assert (kept.topology, kept.attempt, kept.node, kept.is_live, kept.created) == (RACK, 12, "n1", True, moment())
         assert (kept.reason, kept.since) == ("", "")
 
     @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ class TestLeader:
     def test_it_lives_until_it_has_ended_or_is_asked_to(self, phase, deleted):
         meta = {"deletionTimestamp": moment(9)} if deleted else {}
         kept = read_leader(pod_json(meta=meta, status={"phase": phase}))
-        assert kept.live is (phase not in {"Succeeded", "Failed"} and not deleted)
+        assert kept.is_live is (phase not in {"Succeeded", "Failed"} and not deleted)
         assert kept.succeeded is (phase == "Succeeded" and not deleted)
 
     @pytest.mark.parametrize(

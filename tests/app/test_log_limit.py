@@ -78,7 +78,7 @@ async def test_connections_cannot_fill_the_log(out: io.StringIO):
 
 
 async def test_reviews_of_strangers_cannot_fill_the_log(out: io.StringIO, seconds: Seconds):
-    app = create_app({VALIDATE_PATH: lambda _: AdmissionResponse()}, decides={VALIDATE_PATH})
+    app = create_app({VALIDATE_PATH: lambda _: AdmissionResponse()}, validating_paths={VALIDATE_PATH})
     for _ in range(LINES_PER_SECOND + 5):
         await ask(review(jobset()), app=app)
     assert messages(out) == ["admitted CREATE default/train"] * LINES_PER_SECOND

@@ -68,7 +68,11 @@ def places(node: Any, *at: str | int) -> Iterator[tuple[str | int, ...]]:
 def test_of_the_corpus():
     checks = [(engine(FeatureGates(case.gates)), case) for case in cases("bad")]
     found = [
-        (judge.create(case.manifest) if case.old is None else judge.update(case.old, case.manifest))
+        (
+            judge.findings_about_new(case.manifest)
+            if case.old is None
+            else judge.findings_about_update(case.old, case.manifest)
+        )
         for judge, case in checks
     ]
     messages = [str(error) for each in found for error in (*each.errors, *each.warnings)]
@@ -86,7 +90,7 @@ def test_of_any_wrong_value_at_any_place_of_a_jobset(gates: dict[str, bool]):
             if value == dig(RICH, *place):
                 continue
             wrong: JSON = set_in(RICH, place, value)
-            for found in (judge.create(wrong), judge.update(RICH, wrong)):
+            for found in (judge.findings_about_new(wrong), judge.findings_about_update(RICH, wrong)):
                 messages |= {str(error) for error in (*found.errors, *found.warnings)}
     assert len(messages) > 300
     for message in messages:

@@ -22,7 +22,7 @@ JUNK: list[Any] = [None, True, 0, -1, 1.5, "", "x", [], ["x"], [None], [[]], {},
 
 def found(*rjobs: JSON, **spec: Any) -> Findings:
     checks = Checks(FeatureGates(), "default")
-    return checks.create(checks.prepare(jobset(*copy.deepcopy(rjobs), **spec)))
+    return checks.findings_about_new(checks.prepare(jobset(*copy.deepcopy(rjobs), **spec)))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -46,7 +46,7 @@ def test_all_that_share_a_template_are_named_and_those_without_jobs_are_not():
 def test_templates_without_replicas_get_warnings_of_what_is_refused_later(children: bool):
     checks = Checks(FeatureGates(), "default")
     sent = checks.prepare(jobset({**CASES["image-empty"], "replicas": 0}, rjob("b")))
-    findings = checks.create(sent, children=children)
+    findings = checks.findings_about_new(sent, children=children)
     assert findings.errors == ()
     (warned,) = (error for error in findings.warnings if error.rule is UNUSED_TEMPLATE)
     assert str(warned.path).startswith("spec.replicatedJobs[0].template.")

@@ -14,7 +14,7 @@ RULES = {rule.id: rule for rule in all_rules()}
 
 
 def warned(place: str, text: str) -> tuple[FieldError, ...]:
-    found = ENGINE.create(with_part(place, text))
+    found = ENGINE.findings_about_new(with_part(place, text))
     assert [*map(str, found.errors)] == []
     return found.warnings
 

@@ -55,7 +55,7 @@ def volume(**empty_dir: Any) -> JSON:
 )
 def test_a_fault_is_named_alone_and_at_its_place(js: JSON, path: str, fix: str):
     checks = Checks(FeatureGates(), "default")
-    errors = checks.create(checks.prepare(js)).errors
+    errors = checks.findings_about_new(checks.prepare(js)).errors
     assert [str(error.path) for error in errors] == [path]
     assert errors[0].fix.startswith(fix)
 
@@ -63,11 +63,11 @@ def test_a_fault_is_named_alone_and_at_its_place(js: JSON, path: str, fix: str):
 def test_a_training_job_that_is_called_a_jobset_is_named_once():
     checks = Checks(FeatureGates(), "default")
     spec = {"runPolicy": {"cleanPodPolicy": "None"}, "pytorchReplicaSpecs": {"Master": {"replicas": 1}}}
-    found = checks.create(checks.prepare({**jobset(), "spec": spec}))
+    found = checks.findings_about_new(checks.prepare({**jobset(), "spec": spec}))
     [error] = found.errors
     assert (str(error.path), found.warnings) == ("spec.pytorchReplicaSpecs", ())
     assert error.fix.startswith("it belongs to a PyTorchJob: `jobset init --from FILE` makes a JobSet of")
-    [warning] = checks.create(checks.prepare({**jobset(), "spec": {}})).warnings
+    [warning] = checks.findings_about_new(checks.prepare({**jobset(), "spec": {}})).warnings
     assert warning.rule is NO_JOBS, "a set that has nothing wrong but no Jobs is told so"
 
 

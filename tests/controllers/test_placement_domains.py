@@ -44,7 +44,7 @@ leaders = st.lists(
             namespace=space,
             attempt=attempt,
             created=moment(created),
-            live=state == "live",
+            is_live=state == "live",
             succeeded=state == "succeeded",
             node=node,
         ),
@@ -73,7 +73,7 @@ def test_only_a_valid_leader_names_a_domain(found):
         show(made.leaders, *found)
         answer = map_of(made).find("ns", "uid-a", RACK)
         own = [pod for pod in found if pod.job_uid == "uid-a" and pod.namespace == "ns"]
-        counting = [pod for pod in own if pod.live] or [pod for pod in own if pod.succeeded]
+        counting = [pod for pod in own if pod.is_live] or [pod for pod in own if pod.succeeded]
         newest = max(counting, key=lambda pod: (pod.attempt, pod.created, pod.name), default=None)
         if isinstance(answer, Domain):
             assert newest is not None
@@ -97,7 +97,7 @@ async def test_a_pod_without_a_job_has_no_leader(uid):
     ("fields", "why"),
     [
         (None, "its Job has no leader pod (the one with completion index 0)"),
-        ({"live": False, "node": "n1"}, "its Job has no leader pod (the one with completion index 0)"),
+        ({"is_live": False, "node": "n1"}, "its Job has no leader pod (the one with completion index 0)"),
         ({}, "its leader pod js-w-0-0-abcde is not scheduled"),
         ({"reason": "0/9 nodes"}, "its leader pod js-w-0-0-abcde is not scheduled: 0/9 nodes"),
         ({"node": "gone"}, "its leader pod js-w-0-0-abcde runs on node gone, which does not exist"),

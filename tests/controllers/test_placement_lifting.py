@@ -34,7 +34,7 @@ class TestLifting:
         await bench.reconcile()
         assert [name for _, name, _ in bench.api.writes[2:]] == [f"{JOB}-3-abcde"]
 
-    @pytest.mark.parametrize("leader", [leader_of(), leader_of(node="n1", live=False)], ids=["waits", "has ended"])
+    @pytest.mark.parametrize("leader", [leader_of(), leader_of(node="n1", is_live=False)], ids=["waits", "has ended"])
     async def test_no_follower_is_patched_while_the_leader_waits_or_is_gone(self, bench, leader):
         bench.add_waiting(1)
         show(bench.watches.leaders, leader)

@@ -112,7 +112,7 @@ class TestNodes:
 
     async def test_nothing_is_remembered_of_leaders_that_have_ended_or_lost_their_job(self, bench):
         bench.feed()
-        show(bench.watches.leaders, leader_of(node="n1", live=False), leader_of("gone", node="n1"))
+        show(bench.watches.leaders, leader_of(node="n1", is_live=False), leader_of("gone", node="n1"))
         show(bench.watches.nodes, node_of("n1", rack="r9"))
         await bench.until_idle()
         await asyncio.sleep(RELABEL_PAUSE + 1)

@@ -176,7 +176,7 @@ class TestRepair:
         show(bench.watches.leaders, BOUND)
         await bench.until_idle()
         bench.add_pod(1, spec={"nodeName": "n1"})
-        ending = leader_of(node="n1", live=False)
+        ending = leader_of(node="n1", is_live=False)
         if way != "deleted":
             show(bench.watches.leaders, ending)
         if way in {"deleted", "ends, then deleted"}:
@@ -225,7 +225,7 @@ class TestRepair:
         bench.feed()
         bench.add_job()
         show(bench.watches.leaders, BOUND)
-        done = leader_of(node="n1", live=False, succeeded=True)
+        done = leader_of(node="n1", is_live=False, succeeded=True)
         show(bench.watches.leaders, done)
         hide(bench.watches.leaders, done)
         assert bench.remembered() == {}

@@ -59,7 +59,7 @@ class TestEvents:
             bench.watches.leaders,
             leader_of(),
             leader_of("js-w-1", node="n1"),
-            leader_of("js-w-2", live=False),
+            leader_of("js-w-2", is_live=False),
             leader_of("js-w-3", jobset_uid="another"),
             leader_of("js-w-4", created=moment(-9)),
             leader_of("js-w-5", job_uid="another", created=moment(-9)),

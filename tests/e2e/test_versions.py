@@ -34,7 +34,11 @@ def shortfall(cluster: Cluster, feature: Feature) -> str:
 async def warned(kubeconfig: Path, spec: dict[str, Any]) -> list[str]:
     js = manifest(group(), **spec)
     async with connected(kubeconfig) as (client, _):
-        return list(warning_texts(await ClusterChecks(client, budget=8.0).create(js, (), GATES, namespace="default")))
+        return list(
+            warning_texts(
+                await ClusterChecks(client, budget=8.0).findings_about_new(js, (), GATES, namespace="default")
+            )
+        )
 
 
 @pytest.mark.parametrize(

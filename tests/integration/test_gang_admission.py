@@ -46,7 +46,7 @@ def without_api(own_cluster: OwnCluster) -> Iterator[Cluster]:
 
 async def said(kubeconfig: Path, js: JSON) -> list[str]:
     async with connected(kubeconfig) as (client, _):
-        found = await ClusterChecks(client, budget=8.0).create(js, (), GATES, namespace="default")
+        found = await ClusterChecks(client, budget=8.0).findings_about_new(js, (), GATES, namespace="default")
     # The clusters have no nodes.
     about = [text for text in warning_texts(found) if text.startswith("spec.scheduling")]
     return [text for text in about if "no node has the label" not in text]
@@ -72,7 +72,7 @@ async def test_a_server_without_the_api_is_warned_of_and_one_with_it_is_not(with
 
 @pytest.mark.parametrize("case", GANGS, ids=case_id)
 def test_what_is_rendered_is_taken_and_kept_whole(with_api, case):
-    found = engine(GATES).create(case.manifest)
+    found = engine(GATES).findings_about_new(case.manifest)
     assert found.errors == ()
     for _, body in by_stage(as_stored(found.object, GATES), GATES):
         if body["kind"] not in PATHS:

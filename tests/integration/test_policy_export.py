@@ -75,7 +75,7 @@ def loaded(name: str) -> tuple[JSON, dict[str, JSON]]:
 
 def judged(js: JSON) -> JudgedJobSet:
     checks = Checks(GATES)
-    found = judged_of(checks.create(checks.prepare(js), children=False).object, GATES)
+    found = judged_of(checks.findings_about_new(checks.prepare(js), children=False).object, GATES)
     assert found is not None
     return found
 

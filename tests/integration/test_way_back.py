@@ -101,7 +101,9 @@ def answered(code: int, cluster: Cluster, method: str, path: str, *rest: Any) ->
 
 def create_all(cluster: Cluster) -> None:
     """The corpus and `OURS`; one of these has finished, and in two a Job has completed that is there or not."""
-    bodies = {f"corpus-{i}": engine(FeatureGates()).create(c.manifest).object for i, c in enumerate(cases("good"))}
+    bodies = {
+        f"corpus-{i}": engine(FeatureGates()).findings_about_new(c.manifest).object for i, c in enumerate(cases("good"))
+    }
     bodies |= {name: stored(jobset(name=name, **spec)) for name, spec in OURS.items()}
     for name, body in bodies.items():
         answered(201, cluster, "POST", PATH, {**body, "metadata": {"name": name}})

@@ -22,10 +22,10 @@ def judged(case: Case) -> Findings:
     judge, new = engine(FeatureGates(case.gates)), case.manifest
     new["metadata"]["namespace"] = NAMESPACE
     if case.old is None:
-        return judge.create(new)
+        return judge.findings_about_new(new)
     old = case.old
     old["metadata"]["namespace"] = NAMESPACE
-    return judge.update(judge.create(old).object, new)
+    return judge.findings_about_update(judge.findings_about_new(old).object, new)
 
 
 def reported(errors: tuple[FieldError, ...]) -> list[tuple[str, str, str]]:
@@ -94,7 +94,7 @@ def test_unknown_fields_are_found_without_a_server(case):
 def test_a_good_manifest_gets_defaults_and_nothing_else(case):
     given = case.manifest
     sent = copy.deepcopy(given)
-    findings = engine(FeatureGates(case.gates)).create(sent)
+    findings = engine(FeatureGates(case.gates)).findings_about_new(sent)
     assert semantically_equal(without_defaults(findings.object["spec"], given["spec"], "spec"), given["spec"])
     assert sent == given
     assert engine(FeatureGates()).schema.unknown_fields(given) == []

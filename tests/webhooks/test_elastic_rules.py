@@ -21,11 +21,11 @@ def workers(replicas: int = 3, bounds: Any = BOUNDS, **more: Any) -> JSON:
 
 def created(js: JSON, gates: FeatureGates = GATES) -> list[tuple[str, str]]:
     """Path and id of each broken rule of creation."""
-    return [(str(error.path), error.rule.id) for error in engine(gates).create(js).errors]
+    return [(str(error.path), error.rule.id) for error in engine(gates).findings_about_new(js).errors]
 
 
 def updated(old: JSON, new: JSON, gates: FeatureGates = GATES) -> list[tuple[str, str]]:
-    return [(str(error.path), error.rule.id) for error in engine(gates).update(old, new).errors]
+    return [(str(error.path), error.rule.id) for error in engine(gates).findings_about_update(old, new).errors]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_both_bounds_are_needed_and_are_at_least_one(bounds):
 
 
 def test_the_words_say_what_is_wrong_and_how_to_correct_it():
-    [error] = engine(GATES).create(workers(5)).errors
+    [error] = engine(GATES).findings_about_new(workers(5)).errors
     assert error.detail == "must be from 2 to 4, as elastic says: more were not planned for"
     assert error.fix == "write a number from 2 to 4, or create the JobSet with other bounds"
 
@@ -109,7 +109,7 @@ def shrinking(bounds: Any = BOUNDS, **more: Any) -> JSON:
 
 def shrinks(js: JSON, gates: FeatureGates) -> list[tuple[str, str]]:
     """Path and id of each broken rule and of each warning about whenNoCapacity."""
-    found = engine(gates).create(js)
+    found = engine(gates).findings_about_new(js)
     return [(str(e.path), e.rule.id) for e in (*found.errors, *found.warnings) if str(e.path) == WHEN]
 
 

@@ -54,7 +54,7 @@ MISTAKES: dict[str, tuple[tuple[str | int, ...], Any]] = {
 
 
 def places(js: JSON) -> set[tuple[str | int, ...]]:
-    return {error.path.parts for error in ENGINE.create(js, defaults=False).errors}
+    return {error.path.parts for error in ENGINE.findings_about_new(js, defaults=False).errors}
 
 
 def test_the_good_one_is_good():
@@ -75,7 +75,7 @@ def test_no_answer_says_the_same_twice_about_a_place(names: set[str], rjob_name:
     js = set_in(GOOD, ("spec", "replicatedJobs", 2, "name"), rjob_name)
     for name in sorted(names):
         js = set_in(js, *MISTAKES[name])
-    for findings in (ENGINE.create(js), ENGINE.update(GOOD, js)):
+    for findings in (ENGINE.findings_about_new(js), ENGINE.findings_about_update(GOOD, js)):
         told = [(error.path, error.complaint) for error in (*findings.errors, *findings.warnings)]
         assert len(set(told)) == len(told), told
 
@@ -84,22 +84,22 @@ def test_no_answer_says_the_same_twice_about_a_place(names: set[str], rjob_name:
 @given(mutated(changes=4))
 def test_no_object_makes_it_raise_or_end_in_the_middle_of_a_sentence(obj: JSON):
     judge = engine(FeatureGates({"AllAlpha": True}))
-    created, updated = judge.create(obj), judge.update(training(), obj)
+    created, updated = judge.findings_about_new(obj), judge.findings_about_update(training(), obj)
     assert created.object
     assert updated.object
     assert not [text for found in (created, updated) for text in map(str, found.errors) if text[-1] in " ;:,"]
     # What hides must be known to: `hides` without `may_hide_other_faults` would let the schema answer alone.
-    assert judge.may_hide_other_faults(with_defaults(obj)[0]) or not judge.create(obj).hides_other_faults
+    assert judge.may_hide_other_faults(with_defaults(obj)[0]) or not judge.findings_about_new(obj).hides_other_faults
     assert (
         judge.may_hide_other_faults(with_defaults(obj, training())[0], training())
-        or not judge.update(training(), obj).hides_other_faults
+        or not judge.findings_about_update(training(), obj).hides_other_faults
     )
 
 
 @pytest.mark.parametrize("name", [name for name in MISTAKES if name.startswith(("schema", "CEL"))])
 def test_what_the_api_server_would_answer_alone_is_known_to_hide_the_rest(name: str):
     js = set_in(GOOD, *MISTAKES[name])
-    assert ENGINE.create(js, defaults=False).hides_other_faults
+    assert ENGINE.findings_about_new(js, defaults=False).hides_other_faults
     assert ENGINE.may_hide_other_faults(js)
 
 
@@ -118,7 +118,7 @@ def test_what_cel_would_refuse_in_a_change_is_known_to_hide_the_rest(place: tupl
         place,
         {"operator": "Any", "status": "Complete"}.get(str(place[-1]), 7 if "max" in str(place[-1]) else "x"),
     )
-    assert ENGINE.update(GOOD, new).hides_other_faults
+    assert ENGINE.findings_about_update(GOOD, new).hides_other_faults
     assert ENGINE.may_hide_other_faults(new, GOOD)
     assert not ENGINE.may_hide_other_faults(GOOD, GOOD)
 
@@ -127,8 +127,8 @@ def test_what_is_missing_in_the_stored_object_is_missed_where_its_place_is_chang
     container = (*JOB, "template", "spec", "containers", 0)
     old = copy.deepcopy(GOOD)
     del dig(old, *container)["name"]
-    assert ENGINE.update(old, set_in(old, ("spec", "suspend"), True)).errors == ()
-    errors = ENGINE.update(old, set_in(old, (*container, "image"), "other")).errors
+    assert ENGINE.findings_about_update(old, set_in(old, ("spec", "suspend"), True)).errors == ()
+    errors = ENGINE.findings_about_update(old, set_in(old, (*container, "image"), "other")).errors
     assert (*container, "name") in {error.path.parts for error in errors}
 
 
@@ -189,7 +189,7 @@ FLOODS: dict[str, Callable[[], JSON]] = {
 def test_a_flood_is_answered_in_bounds(flood: str):
     js = FLOODS[flood]()
     begun = time.process_time()
-    findings = ENGINE.create(js, defaults=False)
+    findings = ENGINE.findings_about_new(js, defaults=False)
     spent = time.process_time() - begun
     assert len(findings.errors) + len(findings.warnings) <= 2 * MAX_FINDINGS
     # No benchmark: what is quadratic would take minutes.

@@ -55,7 +55,7 @@ REFUSED: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused(case: str):
     js, expected = REFUSED[case]
-    found = ENGINE.create(js, defaults=False)
+    found = ENGINE.findings_about_new(js, defaults=False)
     assert [(str(error.path), error.detail) for error in found.errors] == expected
     assert all(error.fix and "{" not in error.fix for error in found.errors)
 
@@ -64,7 +64,7 @@ def test_refused(case: str):
 def test_what_the_api_server_would_answer_alone_hides_nothing(case: str):
     js = changed(REFUSED[case][0], "managedBy", to="nobody")
     assert ENGINE.may_hide_other_faults(js)
-    found = ENGINE.create(js, defaults=False)
+    found = ENGINE.findings_about_new(js, defaults=False)
     assert found.hides_other_faults
     assert "spec.managedBy" in {str(error.path) for error in found.errors}
 
@@ -74,7 +74,7 @@ def test_what_the_api_server_would_answer_alone_hides_nothing(case: str):
 def test_a_value_that_is_no_string_is_left_to_the_schema(field: str, value: Any):
     js = staged(policy={field: value})
     assert ENGINE.may_hide_other_faults(js)
-    assert [error.rule.id for error in ENGINE.create(js, defaults=False).errors] == ["schema-type"]
+    assert [error.rule.id for error in ENGINE.findings_about_new(js, defaults=False).errors] == ["schema-type"]
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_a_value_that_is_no_string_is_left_to_the_schema(field: str, value: Any)
     ],
 )
 def test_the_value_that_was_meant_is_suggested(word: str, fix: str):
-    [error] = ENGINE.create(staged(policy={"replicatedJobsStatus": word}), defaults=False).errors
+    [error] = ENGINE.findings_about_new(staged(policy={"replicatedJobsStatus": word}), defaults=False).errors
     assert error.fix.startswith(fix)
 
 
 def test_the_answer_names_the_replicated_job_with_depends_on():
     js = staged(rjob("a"), WAITING, rjob("c"), {**WAITING, "name": "d"})
-    [error] = ENGINE.create(js, defaults=False).errors
+    [error] = ENGINE.findings_about_new(js, defaults=False).errors
     assert error.fix == "remove executionPolicy, or dependsOn of b, d"
 
 
@@ -162,7 +162,7 @@ WARNED: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
 @pytest.mark.parametrize("case", WARNED)
 def test_warned(case: str):
     js, expected = WARNED[case]
-    found = ENGINE.create(js, defaults=False)
+    found = ENGINE.findings_about_new(js, defaults=False)
     assert found.errors == ()
     assert [(str(warning.path), warning.detail) for warning in found.warnings] == expected
     assert all(len(text) <= MAX_WARNING_LENGTH for text in warning_texts(found.warnings))
@@ -180,7 +180,7 @@ def test_the_order_of_stages_never_changes(field: str, value: Any):
     new = changed(old, "executionPolicy", field, to=value)
     assert errors(old, new) == [f"spec.executionPolicy.{field}: Value is immutable"]
     assert ENGINE.may_hide_other_faults(new, old)
-    assert ENGINE.update(old, new).hides_other_faults
+    assert ENGINE.findings_about_update(old, new).hides_other_faults
 
 
 def test_it_can_be_neither_added_nor_removed():

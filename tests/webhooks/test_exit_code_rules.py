@@ -53,7 +53,7 @@ def rules(*items: JSON, **policy: Any) -> JSON:
 
 
 def faults(js: JSON) -> list[tuple[str, str]]:
-    found = ENGINE.create(stored(js), defaults=False)
+    found = ENGINE.findings_about_new(stored(js), defaults=False)
     assert all(len(text) <= MAX_WARNING_LENGTH for text in warning_texts(found.warnings))
     return [(str(error.path), error.detail) for error in (*found.errors, *found.warnings)]
 
@@ -249,7 +249,7 @@ def test_on_exit_codes(case: str):
 )
 def test_every_fault_has_a_fix_and_what_was_stored_may_stay(js: JSON):
     old = stored(js)
-    found = ENGINE.create(old, defaults=False)
+    found = ENGINE.findings_about_new(old, defaults=False)
     assert all(error.fix and "{" not in error.fix for error in (*found.errors, *found.warnings))
     assert errors(old, {**old, "metadata": {**old["metadata"], "labels": {"a": "b"}}}) == []
     assert errors(old, changed(old, "suspend", to=True)) == []

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
+from api.keys import EXCLUSIVE_TOPOLOGY
 from app.engine import engine
+from kube.model.jsontree import dig
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.objects.updates import changed, errors
 
@@ -26,7 +28,7 @@ def ruled(*rules: Any, replicas: int = 1, **policy: Any) -> JSON:
 
 
 def refused(js: JSON, gates: FeatureGates = GATED) -> list[tuple[str, str]]:
-    return [(str(error.path), error.detail) for error in engine(gates).create(js, defaults=False).errors]
+    return [(str(error.path), error.detail) for error in engine(gates).findings_about_new(js, defaults=False).errors]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def test_a_limit_on_an_action_that_restarts_nothing_is_refused(limit: int):
 )
 def test_a_limit_above_that_of_the_set_is_never_reached(action: str, of_rule: int, of_set: int, *, warned: bool):
     js = ruled({"action": action, "maxRestarts": of_rule}, maxRestarts=of_set)
-    found = engine(GATED).create(js, defaults=False)
+    found = engine(GATED).findings_about_new(js, defaults=False)
     assert found.errors == ()
     expected = (f"{RULE.format(0)}.maxRestarts", f"never reached: spec.failurePolicy.maxRestarts is {of_set}")
     assert [(str(w.path), w.detail) for w in found.warnings] == ([expected] if warned else [])
@@ -79,7 +81,9 @@ def test_a_limit_above_that_of_the_set_is_never_reached(action: str, of_rule: in
 @pytest.mark.parametrize("fail_on", ["JobFailed", "FailureTarget"])
 @pytest.mark.parametrize("strategy", ["Recreate", "BlockingRecreate"])
 def test_when_a_job_counts_as_failed_goes_with_every_strategy(fail_on: str, strategy: str):
-    found = engine(GATED).create(ruled("RestartJobSet", failOn=fail_on, restartStrategy=strategy), defaults=False)
+    found = engine(GATED).findings_about_new(
+        ruled("RestartJobSet", failOn=fail_on, restartStrategy=strategy), defaults=False
+    )
     assert (found.errors, found.warnings) == ((), ())
 
 
@@ -92,3 +96,18 @@ def test_the_policy_never_changes(keys: tuple[str | int, ...], value: Any):
     assert errors(old, changed(old, "failurePolicy", *keys, to=value)) == [
         f"spec.failurePolicy{place}: Value is immutable"
     ]
+
+
+TEMPLATE = ("spec", "replicatedJobs", 0, "template")
+
+
+@pytest.mark.parametrize(
+    ("place", "told"), [(None, True), ((), False), (TEMPLATE, False), ((*TEMPLATE, "spec", "template"), False)]
+)
+def test_a_domain_is_kept_away_from_if_the_annotation_is_on_any_level(place: tuple[str | int, ...] | None, told: bool):
+    js = ruled("RestartJobSet", maxRestarts=3, nodeFailure={"afterSeconds": 60}, avoidNodes={"scope": "Domain"})
+    if place is not None:
+        dig(js, *place).setdefault("metadata", {})["annotations"] = {EXCLUSIVE_TOPOLOGY: "example.com/rack"}
+    found = engine(FeatureGates({"AllAlpha": True})).findings_about_new(js, defaults=False)
+    assert found.errors == ()
+    assert ("avoid-nodes-no-domain" in [error.rule.id for error in found.warnings]) is told

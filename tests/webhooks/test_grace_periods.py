@@ -14,7 +14,11 @@ TWO = {"parallelism": 2, "completions": 2}
 
 def seconds(js: JSON) -> str:
     """How long the restart may wait, as the warning says; empty without one."""
-    found = [warning for warning in ENGINE.create(stored(js)).warnings if warning.rule.id == "grace-periods-in-a-row"]
+    found = [
+        warning
+        for warning in ENGINE.findings_about_new(stored(js)).warnings
+        if warning.rule.id == "grace-periods-in-a-row"
+    ]
     return found[0].detail.partition(" by ")[2].partition(" s:")[0] if found else ""
 
 

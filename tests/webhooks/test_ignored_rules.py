@@ -20,11 +20,11 @@ def with_two_warnings(ignored: object = None) -> JSON:
 
 
 def rules_of(js: JSON) -> list[str]:
-    return [warning.rule.id for warning in ENGINE.create(js).warnings if warning.rule]
+    return [warning.rule.id for warning in ENGINE.findings_about_new(js).warnings if warning.rule]
 
 
 def test_every_warning_shows_its_rule():
-    texts = warning_texts(ENGINE.create(with_two_warnings()).warnings)
+    texts = warning_texts(ENGINE.findings_about_new(with_two_warnings()).warnings)
     assert [text.rpartition(" [")[2] for text in texts] == ["command-one-word]", "image-form]"]
 
 

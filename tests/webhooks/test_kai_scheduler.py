@@ -50,7 +50,7 @@ BEGIN = {
 
 
 def warned(js: JSON) -> list[str]:
-    found = ENGINE.create(js)
+    found = ENGINE.findings_about_new(js)
     assert not found.errors
     return [text for text in warning_texts(found.warnings) if "kai-scheduler-stages" in text]
 

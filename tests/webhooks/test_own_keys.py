@@ -30,16 +30,16 @@ def test_every_key_of_the_page_is_known():
 
 
 def test_a_key_that_is_like_none_gets_the_page_that_lists_those_that_users_write():
-    (warning,) = ENGINE.create(with_keys("alpha.jobset.sigs.k8s.io/zzzz")).warnings
+    (warning,) = ENGINE.findings_about_new(with_keys("alpha.jobset.sigs.k8s.io/zzzz")).warnings
     (text,) = warning_texts([warning])
     assert f"docs/reference/{PAGE.name} lists" in text
     assert all(f"`{key}`" in PAGE.read_text() for key in keys.SET_BY_USERS)
 
 
 def test_an_update_names_only_keys_that_it_brings():
-    old = ENGINE.create(with_keys("jobset.sigs.k8s.io/first")).object
+    old = ENGINE.findings_about_new(with_keys("jobset.sigs.k8s.io/first")).object
     new = with_keys("jobset.sigs.k8s.io/first", "jobset.sigs.k8s.io/second")
-    assert [str(error.path) for error in ENGINE.update(old, new).warnings] == [
+    assert [str(error.path) for error in ENGINE.findings_about_update(old, new).warnings] == [
         "metadata.annotations[jobset.sigs.k8s.io/second]"
     ]
 
@@ -59,6 +59,10 @@ def test_the_label_of_a_queue_belongs_to_the_jobset(own: JSON, job: JSON, pod: J
     template = js["spec"]["replicatedJobs"][0]["template"]
     template["metadata"] = {"labels": job}
     template["spec"]["template"]["metadata"] = {"labels": pod}
-    found = [error for error in ENGINE.create(js).warnings if error.rule and error.rule.id == "queue-label-on-template"]
+    found = [
+        error
+        for error in ENGINE.findings_about_new(js).warnings
+        if error.rule and error.rule.id == "queue-label-on-template"
+    ]
     places = [f"spec.replicatedJobs[0].{place}.metadata.labels[{keys.QUEUE_NAME}]" for place in named]
     assert [str(error.path) for error in found] == places

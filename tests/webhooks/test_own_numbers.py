@@ -98,7 +98,7 @@ CASES: dict[str, tuple[JSON, list[str]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_numbers_that_contradict_each_other_are_named(case: str):
     js, rules = CASES[case]
-    found = ENGINE.create(js)
+    found = ENGINE.findings_about_new(js)
     assert not found.errors
     assert [warning.rule.id for warning in found.warnings] == rules
 
@@ -106,7 +106,7 @@ def test_numbers_that_contradict_each_other_are_named(case: str):
 @pytest.mark.parametrize("rule", IN_PARTS)
 def test_no_warning_of_an_example_is_cut(rule: str):
     row = explanations()[rule]
-    found = [each for each in ENGINE.create(with_part(row.at, row.bad)).warnings if each.rule.id == rule]
+    found = [each for each in ENGINE.findings_about_new(with_part(row.at, row.bad)).warnings if each.rule.id == rule]
     for warning, text in zip(found, warning_texts(found), strict=False):
         whole = f"{warning.path}: {warning.detail}; {warning.fix} [{rule}]"
         assert len(whole) <= MAX_WARNING_LENGTH, whole

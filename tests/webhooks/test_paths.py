@@ -44,7 +44,7 @@ def nowhere(errors: tuple[FieldError, ...], *objects: JSON) -> list[str]:
 @given(mutated(changes=4), st.sampled_from(GATES))
 def test_every_place_stands_in_the_manifest(obj: JSON, gates: FeatureGates):
     submitted = with_defaults(obj)[0]
-    found = engine(gates).create(obj)
+    found = engine(gates).findings_about_new(obj)
     assert nowhere((*found.errors, *found.warnings), submitted) == []
 
 
@@ -52,13 +52,13 @@ def test_every_place_stands_in_the_manifest(obj: JSON, gates: FeatureGates):
 @given(mutated(changes=4), st.sampled_from(GATES))
 def test_every_place_of_a_change_stands_in_the_manifest_or_did_before(obj: JSON, gates: FeatureGates):
     old = with_defaults(training())[0]
-    found = engine(gates).update(old, obj)
+    found = engine(gates).findings_about_update(old, obj)
     assert nowhere((*found.errors, *found.warnings), with_defaults(obj, old)[0], old) == []
 
 
 @pytest.mark.parametrize("case", [case for case in BAD if case.old is None], ids=case_id)
 def test_every_place_stands_in_each_manifest_of_the_corpus(case: Case):
-    found = engine(FeatureGates(case.gates)).create(case.manifest)
+    found = engine(FeatureGates(case.gates)).findings_about_new(case.manifest)
     assert nowhere((*found.errors, *found.warnings), with_defaults(case.manifest)[0]) == []
 
 
@@ -66,7 +66,7 @@ def test_every_place_stands_in_each_manifest_of_the_corpus(case: Case):
 @given(mutated(changes=4), st.sampled_from(GATES))
 def test_no_finding_shows_a_list_or_an_object(obj: JSON, gates: FeatureGates):
     judge = engine(gates)
-    for found in (judge.create(obj), judge.update(with_defaults(training())[0], obj)):
+    for found in (judge.findings_about_new(obj), judge.findings_about_update(with_defaults(training())[0], obj)):
         shown = [str(error) for error in found.errors if str(error).partition(" value: ")[2].startswith(("[", "{"))]
         assert shown == []
 
@@ -74,5 +74,7 @@ def test_no_finding_shows_a_list_or_an_object(obj: JSON, gates: FeatureGates):
 def test_what_is_repaired_in_a_container_leaves_no_claim_without_a_mount():
     container = {"name": "main", "image": "busybox", "volumeMounts": "data"}
     claims = [{"templates": [{"metadata": {"name": "data"}, "spec": {}}]}]
-    found = engine(FeatureGates()).create(jobset(rjob(pod={"containers": [container]}), volumeClaimPolicies=claims))
+    found = engine(FeatureGates()).findings_about_new(
+        jobset(rjob(pod={"containers": [container]}), volumeClaimPolicies=claims)
+    )
     assert [error.rule.id for error in found.errors if error.rule] == ["schema-type"]

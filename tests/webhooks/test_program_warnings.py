@@ -45,7 +45,7 @@ def one(
 
 
 def rules_of(js: JSON) -> list[str]:
-    findings = ENGINE.create(js)
+    findings = ENGINE.findings_about_new(js)
     assert not findings.errors
     return [warning.rule.id for warning in findings.warnings if warning.rule]
 
@@ -273,7 +273,7 @@ def test_what_never_trains_is_named(case: str):
 def test_reading_texts_costs_a_step_for_each_byte():
     def steps(length: int) -> float:
         work = Work(10**9)
-        ENGINE.create(one(container("train", "x" * length)), work=work)
+        ENGINE.findings_about_new(one(container("train", "x" * length)), work=work)
         return 10**9 - work.steps_left
 
     assert steps(200_000) - steps(100_000) >= 100_000 * len(TEXT_CHECKS)

@@ -26,7 +26,7 @@ def scaled(js: JSON, *replicas: int | None) -> JSON:
 
 def rules(old: JSON, new: JSON, gates: FeatureGates = ELASTIC) -> list[tuple[str, str]]:
     """Path and id of each broken rule."""
-    return [(str(error.path), error.rule.id) for error in engine(gates).update(old, new).errors]
+    return [(str(error.path), error.rule.id) for error in engine(gates).findings_about_update(old, new).errors]
 
 
 @pytest.mark.parametrize("before", [0, 1, 3])
@@ -109,7 +109,7 @@ def test_without_targets_one_job_of_any_has_to_stay(policy):
 def test_growth_is_held_to_the_limits_of_creation(job: JSON, before: int, after: int, expected: Any):
     job["replicas"] = before
     old = stored(jobset(job, name="train"))
-    assert engine(ELASTIC).create(old).errors == ()
+    assert engine(ELASTIC).findings_about_new(old).errors == ()
     assert rules(old, scaled(old, after)) == expected
 
 
@@ -120,7 +120,7 @@ def test_a_set_that_is_larger_than_allowed_may_shrink():
 
 def test_a_name_with_no_space_for_another_digit_may_scale_to_zero():
     old = stored(jobset(rjob("n" * 47), rjob("b")))
-    assert engine(ELASTIC).create(old).errors == ()
+    assert engine(ELASTIC).findings_about_new(old).errors == ()
     assert errors(old, scaled(old, 0), ELASTIC) == []
 
 
@@ -132,5 +132,5 @@ def test_what_was_too_much_before_is_not_refused_for_another_change():
 @pytest.mark.parametrize("number", [-1, "x", 2**40])
 def test_what_is_no_number_of_jobs_is_left_to_the_schema(number):
     old = stored(jobset(rjob("a", replicas=2), rjob("b")))
-    [error] = engine(ELASTIC).update(old, scaled(old, number)).errors
+    [error] = engine(ELASTIC).findings_about_update(old, scaled(old, number)).errors
     assert (str(error.path), error.layer.value) == (PATH.format(0), "schema")

@@ -49,7 +49,11 @@ def test_amounts_may_change_while_old_or_new_is_suspended(what, before, after):
 @pytest.mark.parametrize("what", AMOUNTS)
 def test_amounts_do_not_change_while_it_runs(what):
     keys, value = AMOUNTS[what]
-    found = engine(GATE).update(suspended(OLD, False), suspended(changed(OLD, *POD, *keys, to=value), False)).errors
+    found = (
+        engine(GATE)
+        .findings_about_update(suspended(OLD, False), suspended(changed(OLD, *POD, *keys, to=value), False))
+        .errors
+    )
     assert found
     for error in found:
         assert (error.rule.id, error.detail) == ("immutable-while-running", "field is immutable")
@@ -62,7 +66,7 @@ def test_amounts_do_not_change_while_it_runs(what):
 def test_without_the_gate_the_answer_names_it(what, value):
     keys, amount = AMOUNTS[what]
     old = suspended(OLD, value)
-    found = engine(DEFAULT).update(old, changed(old, *POD, *keys, to=amount)).errors
+    found = engine(DEFAULT).findings_about_update(old, changed(old, *POD, *keys, to=amount)).errors
     assert found
     for error in found:
         assert (error.rule.id, error.detail) == ("immutable-resources", "field is immutable")
@@ -95,7 +99,7 @@ FIXED: dict[str, tuple[tuple[str | int, ...], Any, list[str]]] = {
 def test_everything_else_stays(what):
     keys, value, places = FIXED[what]
     new = changed(copy.deepcopy(OLD), *POD, *keys, to=value)
-    found = engine(GATE).update(OLD, new).errors
+    found = engine(GATE).findings_about_update(OLD, new).errors
     assert [str(error.path) for error in found] == [f"{SPEC}.{place}" for place in places]
     assert {error.rule.id for error in found} == {"immutable-replicated-job"}
 
@@ -106,6 +110,6 @@ def test_the_amounts_are_put_aside_and_the_rest_is_still_compared():
 
 
 def test_what_is_no_quantity_is_explained():
-    [error] = engine(GATE).update(OLD, changed(OLD, *POD, *AMOUNTS["a request"][0], to="1 core")).errors
+    [error] = engine(GATE).findings_about_update(OLD, changed(OLD, *POD, *AMOUNTS["a request"][0], to="1 core")).errors
     assert str(error.path) == f"{SPEC}.containers[0].resources.requests.cpu"
     assert "is not a quantity" in str(error)

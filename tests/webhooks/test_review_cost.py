@@ -128,9 +128,9 @@ def test_checks_of_a_group_cost_the_same_however_many_groups_there_are(field: st
         pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "b"}]} | IN_THE_POD[field]
         groups = [rjob(f"g{i}", replicas=replicas, pod=pod, job={"backoffLimit": 3}) for i in range(count)]
         js = stored(jobset(*groups, failurePolicy={"maxRestarts": 3} | policy))
-        return steps(lambda: engine(GATES).create(js))
+        return steps(lambda: engine(GATES).findings_about_new(js))
 
-    engine(GATES).create(stored(jobset(rjob())))
+    engine(GATES).findings_about_new(stored(jobset(rjob())))
     assert check(400) < 4 * check(100)
 
 

@@ -13,10 +13,10 @@ from tests.support.objects.reviews import review
 from tests.support.webhook_app import ask
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.review import AdmissionRequest
-from webhooks.review_log import identity
+from webhooks.review_log import identity_fields
 from webhooks.router import create_app
 
-APP = create_app(jobset_handlers(engine(FeatureGates())), decides={VALIDATE_PATH})
+APP = create_app(jobset_handlers(engine(FeatureGates())), validating_paths={VALIDATE_PATH})
 META = {"name": "train", "uid": "8f0e0c4e-1", "generation": 3}
 SECRET = "hunter2 !"
 
@@ -97,9 +97,9 @@ async def test_the_fields_end_with_the_review(written: list[dict[str, Any]]):
 )
 def test_only_what_can_be_a_name_a_uid_or_a_number_is_taken(metadata: Any, fields: dict[str, Any]):
     request = AdmissionRequest(uid="u1", namespace="a b", name="of-the-request", object={"metadata": metadata})
-    assert identity(request) == {"requestUID": "u1", "namespace": "?", **fields}
+    assert identity_fields(request) == {"requestUID": "u1", "namespace": "?", **fields}
 
 
 def test_of_a_deletion_the_old_object_is_named():
     request = AdmissionRequest(uid="u1", operation="DELETE", old_object={"metadata": META})
-    assert identity(request) == {"requestUID": "u1", "namespace": "", **META}
+    assert identity_fields(request) == {"requestUID": "u1", "namespace": "", **META}

@@ -35,7 +35,7 @@ def after(name: str, *others: str) -> JSON:
 
 def found(js: JSON, gates: FeatureGates = ALL) -> list[tuple[str, str]]:
     """Place and rule of each fault."""
-    return [(str(error.path), error.rule.id) for error in engine(gates).create(js, defaults=False).errors]
+    return [(str(error.path), error.rule.id) for error in engine(gates).findings_about_new(js, defaults=False).errors]
 
 
 GOOD: dict[str, JSON] = {
@@ -189,14 +189,14 @@ def test_without_the_second_gate_there_is_one_level_of_groups(case: str):
     js, places = LEVELS[case]
     assert found(js, FLAT) == [(place, "scheduling-levels") for place in places]
     assert found(js, ALL) == []
-    for error in engine(FLAT).create(js, defaults=False).errors:
+    for error in engine(FLAT).findings_about_new(js, defaults=False).errors:
         assert "--feature-gates=JobSetWorkloadAwareSchedulingAPI=true,JobSetGangOfGangs=true, or " in error.fix
 
 
 @pytest.mark.parametrize("case", LEVELS)
 def test_without_the_first_gate_nothing_is_let_in_and_all_gates_are_named(case: str):
     js, places = LEVELS[case]
-    [error] = engine(FeatureGates()).create(js, defaults=False).errors
+    [error] = engine(FeatureGates()).findings_about_new(js, defaults=False).errors
     assert (str(error.path), error.rule.id) == ("spec.scheduling", "scheduling-gate")
     assert ("JobSetGangOfGangs" in error.fix) == bool(places)
 
@@ -206,7 +206,7 @@ def test_numbers_of_any_size_are_judged_at_once():
     entries = [entry(*(f"r{n}" for n in range(3)), schedulingPolicy=at_least(2**31 - 1), job={})]
     js = gangs(*workers, scheduling={"schedulingPolicy": GANG, "replicatedJobs": entries})
     began = time.process_time()
-    engine(ALL).create(js, defaults=False)
+    engine(ALL).findings_about_new(js, defaults=False)
     assert time.process_time() - began < 5
 
 
@@ -222,7 +222,7 @@ def test_warnings_fit():
             })],
         },
     )  # fmt: skip
-    warnings = engine(ALL).create(js, defaults=False).warnings
+    warnings = engine(ALL).findings_about_new(js, defaults=False).warnings
     assert [error.rule.id for error in warnings] == [
         "scheduling-kueue-topology", "scheduling-topology-again", "scheduling-topology-again",
     ]  # fmt: skip
@@ -250,7 +250,7 @@ def test_groups_may_change_while_there_are_none(new: JSON, resumes: bool):
 @pytest.mark.parametrize("old", [FREE, suspended(FREE, 0, 3)])
 @pytest.mark.parametrize("new", [LESS, NONE])
 def test_groups_do_not_change_while_they_hold_pods(old: JSON, new: JSON):
-    found = engine(ALL).update(old, changed(new, "suspend", to=True)).errors
+    found = engine(ALL).findings_about_update(old, changed(new, "suspend", to=True)).errors
     assert {error.rule.id for error in found} == {"immutable-scheduling"}
     assert all("set spec.suspend to true" in error.fix for error in found)
     assert ("(3 Jobs are active)" in str(found[0])) == ("status" in old)
@@ -309,6 +309,6 @@ def most_of_it() -> JSON:
 @given(new=mutated(changes=4, good=most_of_it), old=mutated(changes=2, good=most_of_it))
 def test_whatever_is_written_gets_an_answer_and_nothing_is_hidden(new: JSON, old: JSON):
     judge = engine(ALL)
-    found = judge.create(new, defaults=False)
+    found = judge.findings_about_new(new, defaults=False)
     assert judge.may_hide_other_faults(new) or not found.hides_other_faults
-    judge.update(judge.create(old).object, new)
+    judge.findings_about_update(judge.findings_about_new(old).object, new)

@@ -59,7 +59,7 @@ def test_the_corpus_provokes_every_sentence_of_the_table_but_those_below():
 @pytest.mark.parametrize("rule", CHANGED)
 def test_sentences_about_a_change(rule: str):
     old, new, gates = CHANGED[rule]
-    assert says(rule, engine(gates).update(old, new), new)
+    assert says(rule, engine(gates).findings_about_update(old, new), new)
 
 
 @pytest.mark.looptime

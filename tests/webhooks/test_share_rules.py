@@ -27,7 +27,7 @@ def shared(minimum: Any, *rjobs: JSON, **policy: Any) -> JSON:
 @pytest.mark.parametrize("value", [1, 8, 10, "1%", "80%", "99%", "100%"])
 @pytest.mark.parametrize("unit", [{}, {"unit": "Job"}, {"unit": "Pod"}])
 def test_good(value: Any, unit: JSON):
-    found = ENGINE.create(shared(value, **unit), defaults=False)
+    found = ENGINE.findings_about_new(shared(value, **unit), defaults=False)
     assert (found.errors, found.warnings) == ((), ())
 
 
@@ -56,7 +56,7 @@ def test_good(value: Any, unit: JSON):
     ],
 )
 def test_what_is_neither_a_number_nor_a_share_is_refused_with_what_was_meant(value: Any, fix: str):
-    [error] = ENGINE.create(shared(value), defaults=False).errors
+    [error] = ENGINE.findings_about_new(shared(value), defaults=False).errors
     assert (str(error.path), error.detail, error.fix) == (MIN, FORM, fix)
 
 
@@ -65,7 +65,7 @@ def test_what_is_neither_a_number_nor_a_share_is_refused_with_what_was_meant(val
     [(0.8, ': "80%"'), (0.001, ': "1%"'), (2.5, ""), (-0.5, ""), (True, ""), (["80%"], ""), ({}, "")],
 )
 def test_what_is_neither_number_nor_text_is_left_to_the_schema(value: Any, share: str):
-    [error] = ENGINE.create(shared(value), defaults=False).errors
+    [error] = ENGINE.findings_about_new(shared(value), defaults=False).errors
     assert (str(error.path), error.rule.id) == (MIN, "schema-type")
     assert error.fix == f"write a whole number or a text{share}"
 
@@ -89,20 +89,20 @@ TOO_MANY = "never met: {} that the success policy counts: {}"
     ],
 )
 def test_more_than_there_are_is_refused(minimum: Any, policy: JSON, total: tuple[int, str] | None):
-    found = ENGINE.create(shared(minimum, *SMALL, **policy), defaults=False).errors
+    found = ENGINE.findings_about_new(shared(minimum, *SMALL, **policy), defaults=False).errors
     expected = [] if total is None else [(MIN, TOO_MANY.format(total[1], total[0]))]
     assert [(str(error.path), error.detail) for error in found] == expected
     assert all(f"write at most {total and total[0]}," in error.fix for error in found)
 
 
 def test_of_nothing_nothing_is_asked():
-    found = ENGINE.create(shared(3, rjob(replicas=0)), defaults=False)
+    found = ENGINE.findings_about_new(shared(3, rjob(replicas=0)), defaults=False)
     assert found.errors == ()
     assert [warning.rule.id for warning in found.warnings] == ["no-jobs"]
 
 
 def test_with_unknown_targets_only_those_are_named():
-    found = ENGINE.create(shared(99, targetReplicatedJobs=["x"]), defaults=False).errors
+    found = ENGINE.findings_about_new(shared(99, targetReplicatedJobs=["x"]), defaults=False).errors
     assert [error.rule.id for error in found] == ["success-policy-target"]
 
 
@@ -113,16 +113,16 @@ def open_ended(name: str) -> JSON:
 @pytest.mark.parametrize("minimum", [1, "50%"])
 def test_pods_can_be_counted_only_where_their_number_is_known(minimum: Any):
     js = shared(minimum, open_ended("a"), rjob("b"), open_ended("c"), unit="Pod")
-    found = ENGINE.create(js, defaults=False).errors
+    found = ENGINE.findings_about_new(js, defaults=False).errors
     assert [(str(error.path), error.detail) for error in found] == [
         (PODS.format(i), f"unit Pod counts pods that have succeeded, and nobody knows how many one Job of {n} has")
         for i, n in ((0, "a"), (2, "c"))
     ]
-    assert ENGINE.create(shared(minimum, open_ended("a"), rjob("b")), defaults=False).errors == ()
+    assert ENGINE.findings_about_new(shared(minimum, open_ended("a"), rjob("b")), defaults=False).errors == ()
     only_b = shared(1, open_ended("a"), rjob("b"), unit="Pod", targetReplicatedJobs=["b"])
-    assert ENGINE.create(only_b, defaults=False).errors == ()
+    assert ENGINE.findings_about_new(only_b, defaults=False).errors == ()
     one_pod = rjob("a", parallelism=None, completions=None, job={"completionMode": "NonIndexed"})
-    assert ENGINE.create(shared(1, one_pod, unit="Pod"), defaults=False).errors == ()
+    assert ENGINE.findings_about_new(shared(1, one_pod, unit="Pod"), defaults=False).errors == ()
 
 
 IDLE = rjob("i", replicas=3, parallelism=0)
@@ -147,7 +147,7 @@ WARNED: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
 @pytest.mark.parametrize("case", WARNED)
 def test_warned(case: str):
     js, expected = WARNED[case]
-    found = ENGINE.create(js, defaults=False)
+    found = ENGINE.findings_about_new(js, defaults=False)
     assert found.errors == ()
     assert [(str(warning.path), warning.detail) for warning in found.warnings] == expected
     assert all(len(text) <= MAX_WARNING_LENGTH for text in warning_texts(found.warnings))
@@ -155,7 +155,7 @@ def test_warned(case: str):
 
 @pytest.mark.parametrize("policy", [{}, {"minSucceeded": None}, {"unit": "Pod"}, {"targetReplicatedJobs": ["workers"]}])
 def test_where_there_is_no_share_it_does_not(policy: JSON):
-    found = ENGINE.create(jobset(successPolicy=policy))
+    found = ENGINE.findings_about_new(jobset(successPolicy=policy))
     assert [(str(error.path), error.rule.id) for error in found.errors] == [
         ("spec.successPolicy.operator", "schema-required")
     ]

@@ -25,7 +25,7 @@ def large(kib: int, groups: int = 1, replicas: int = 1, **spec: object) -> JSON:
 
 
 def create(js: JSON, **gates: bool) -> Findings:
-    return engine(FeatureGates(gates)).create(js, defaults=False)
+    return engine(FeatureGates(gates)).findings_about_new(js, defaults=False)
 
 
 def warnings(findings: Findings) -> list[str]:
@@ -70,6 +70,6 @@ def test_a_change_that_brings_it_near_the_limit_is_warned_of():
     old = large(1_200)
     new = copy.deepcopy(old)
     new["metadata"]["annotations"] = {"note": "x" * 250 * KIB}
-    findings = engine(FeatureGates()).update(old, new)
+    findings = engine(FeatureGates()).findings_about_update(old, new)
     assert findings.errors == ()
     assert warnings(findings) == [RULE]

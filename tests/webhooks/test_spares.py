@@ -39,11 +39,11 @@ def with_spares(*spares: JSON, pod: Any = None, **more: Any) -> JSON:
 
 def found(js: JSON, gates: FeatureGates = GATES) -> list[tuple[str, str]]:
     """Path and id of each broken rule of creation."""
-    return [(str(error.path), error.rule.id) for error in engine(gates).create(js).errors]
+    return [(str(error.path), error.rule.id) for error in engine(gates).findings_about_new(js).errors]
 
 
 def template(js: JSON) -> JSON:
-    filled: JSON = engine(GATES).create(js).object["spec"]["replicatedJobs"][1]["template"]["spec"]
+    filled: JSON = engine(GATES).findings_about_new(js).object["spec"]["replicatedJobs"][1]["template"]["spec"]
     return filled
 
 
@@ -75,9 +75,9 @@ def test_a_container_without_a_name_or_a_command_says_nothing_about_the_process(
 
 
 def test_a_template_that_was_filled_in_is_found_again_when_the_manifest_is_applied():
-    before = engine(GATES).create(with_spares(spare())).object
+    before = engine(GATES).findings_about_new(with_spares(spare())).object
     old = stored(before)
-    again = engine(GATES).update(old, changed(old, "replicatedJobs", 1, "template", to={}))
+    again = engine(GATES).findings_about_update(old, changed(old, "replicatedJobs", 1, "template", to={}))
     assert not again.errors
     assert again.object["spec"]["replicatedJobs"][1] == old["spec"]["replicatedJobs"][1]
     assert found(before) == []
@@ -157,10 +157,13 @@ CLAIM = {"resourceClaims": [{"name": "link", "resourceClaimName": "link"}]}
 )
 def test_spares_stand_in_for_gangs_that_share_no_devices(scheduling, broken):
     gates = {"JobSetSpares": True, "JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True}
-    made = engine(FeatureGates(gates)).create(with_spares(spare(), suspend=True, scheduling=GANG)).object
+    made = engine(FeatureGates(gates)).findings_about_new(with_spares(spare(), suspend=True, scheduling=GANG)).object
     old, new = stored(made), stored(made)
     new["spec"]["scheduling"] = scheduling
-    for errors in (engine(FeatureGates(gates)).create(new).errors, engine(FeatureGates(gates)).update(old, new).errors):
+    for errors in (
+        engine(FeatureGates(gates)).findings_about_new(new).errors,
+        engine(FeatureGates(gates)).findings_about_update(old, new).errors,
+    ):
         assert [(str(error.path), error.rule.id) for error in errors] == broken
 
 
@@ -169,7 +172,7 @@ def test_a_spare_follows_one_job_of_a_gang_whose_jobs_have_a_domain_each():
     gates = FeatureGates({"JobSetSpares": True, "JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True})
     scheduling = {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": CONSTRAINT}]}
     js = with_spares(spare(template={"spec": {"parallelism": 3, "completions": 3}}), scheduling=scheduling)
-    filled = engine(gates).create(js).object
+    filled = engine(gates).findings_about_new(js).object
     assert filled["spec"]["replicatedJobs"][1]["template"]["spec"]["completions"] == 3
     assert found(filled, gates) == []
     filled["spec"]["replicatedJobs"][1]["replicas"] = 2
@@ -187,10 +190,10 @@ def test_workers_may_become_fewer_than_their_spares_but_spares_no_more_than_work
     scheduling = {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": CONSTRAINT}]}
     js = with_spares(spare(replicas=2), scheduling=scheduling)
     js["spec"]["replicatedJobs"][0]["replicas"] = 3
-    old = stored(engine(gates).create(js).object)
-    assert engine(gates).update(old, changed(old, "replicatedJobs", 0, "replicas", to=1)).errors == ()
-    assert engine(gates).update(old, changed(old, "replicatedJobs", 1, "replicas", to=3)).errors == ()
-    [error] = engine(gates).update(old, changed(old, "replicatedJobs", 1, "replicas", to=4)).errors
+    old = stored(engine(gates).findings_about_new(js).object)
+    assert engine(gates).findings_about_update(old, changed(old, "replicatedJobs", 0, "replicas", to=1)).errors == ()
+    assert engine(gates).findings_about_update(old, changed(old, "replicatedJobs", 1, "replicas", to=3)).errors == ()
+    [error] = engine(gates).findings_about_update(old, changed(old, "replicatedJobs", 1, "replicas", to=4)).errors
     assert (str(error.path), error.rule.id) == (f"{SPARE}.replicas", "spare-placement")
 
 
@@ -207,7 +210,7 @@ def test_a_topology_of_the_whole_set_does_not_apply_to_its_spares():
     js = with_spares(spare(), suspend=True, scheduling=GANG | CONSTRAINT)
     annotations = {"kueue.x-k8s.io/podset-required-topology": "block"}
     js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["metadata"] = {"annotations": annotations}
-    made = engine(gates).create(js)
+    made = engine(gates).findings_about_new(js)
     [warned] = [warning for warning in made.warnings if warning.rule.id == "scheduling-kueue-topology"]
     assert made.object["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["metadata"] == {
         "annotations": annotations
@@ -221,9 +224,9 @@ def test_a_spare_follows_a_gang_into_its_domain_by_the_only_affinity_to_pods():
     term = {"labelSelector": {"matchLabels": {"app": "cache"}}, "topologyKey": "zone"}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     js = with_spares(spare(), pod={"affinity": affinity}, scheduling=GANG)
-    assert found(engine(gates).create(js).object, gates) == []
+    assert found(engine(gates).findings_about_new(js).object, gates) == []
     js["spec"]["scheduling"] = {**GANG, **CONSTRAINT}
-    assert found(engine(gates).create(js).object, gates) == [(f"{SPARE}.spareFor", "spare-placement")]
+    assert found(engine(gates).findings_about_new(js).object, gates) == [(f"{SPARE}.spareFor", "spare-placement")]
 
 
 RACK = {keys.EXCLUSIVE_TOPOLOGY: "rack"}
@@ -233,13 +236,13 @@ def test_no_spare_holds_a_domain_for_a_gang():
     gates = FeatureGates({"JobSetSpares": True, "JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True})
     js = with_spares(spare(), scheduling={"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]})
     js["spec"]["replicatedJobs"][0]["template"]["metadata"] = {"annotations": RACK}
-    assert (f"{SPARE}.spareFor", "spare-placement") in found(engine(gates).create(js).object, gates)
+    assert (f"{SPARE}.spareFor", "spare-placement") in found(engine(gates).findings_about_new(js).object, gates)
 
 
 def test_a_spare_holds_a_domain_of_the_same_kind_as_the_group_has():
     js = with_spares(spare())
     js["spec"]["replicatedJobs"][0]["template"]["metadata"] = {"annotations": RACK}
-    filled = engine(GATES).create(js).object
+    filled = engine(GATES).findings_about_new(js).object
     assert filled["spec"]["replicatedJobs"][1]["template"]["metadata"] == {"annotations": RACK}
     assert found(filled) == []
     js["spec"]["replicatedJobs"][1]["template"] = {"spec": {"parallelism": 2, "completions": 2}}
@@ -256,7 +259,7 @@ def test_nodes_that_are_labelled_for_one_job_have_no_spares(annotations: dict[st
 
 
 def test_a_template_with_other_resources_is_refused_where_it_differs():
-    filled = engine(GATES).create(with_spares(spare())).object
+    filled = engine(GATES).findings_about_new(with_spares(spare())).object
     spec = filled["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]
     spec["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
     assert found(filled) == [(f"{SPARE}.template.spec.template.spec.containers", "spare-template")]
@@ -272,9 +275,11 @@ def test_without_its_gate_the_field_is_refused():
 
 
 def test_what_a_group_stands_in_for_never_changes():
-    old = stored(engine(GATES).create(with_spares(spare(), rjob("others", pod=POD))).object)
+    old = stored(engine(GATES).findings_about_new(with_spares(spare(), rjob("others", pod=POD))).object)
     new = changed(old, "replicatedJobs", 1, "spareFor", to="others")
-    assert [error.rule.id for error in engine(GATES).update(old, new).errors] == ["immutable-replicated-job"]
+    assert [error.rule.id for error in engine(GATES).findings_about_update(old, new).errors] == [
+        "immutable-replicated-job"
+    ]
 
 
 def test_shares_count_no_spares():

@@ -20,7 +20,7 @@ def annotated(key: str, value: str = "true", **spec: object) -> JSON:
 
 def checked(js: JSON, old: JSON | None = None, *, gate: bool = True) -> Findings:
     checks = engine(FeatureGates({GATE: gate}))
-    return checks.create(js) if old is None else checks.update(old, js)
+    return checks.findings_about_new(js) if old is None else checks.findings_about_update(old, js)
 
 
 def rules(found: Findings) -> list[str]:

@@ -83,7 +83,7 @@ def test_a_set_may_have_100000_jobs():
 
 
 def test_the_manager_may_allow_more_jobs_and_fewer_pods():
-    findings = engine(FeatureGates(), SetLimits(jobs=200_000, pods=500_000)).create(jobset(*LARGE))
+    findings = engine(FeatureGates(), SetLimits(jobs=200_000, pods=500_000)).findings_about_new(jobset(*LARGE))
     [error] = findings.errors
     assert str(error) == (
         "spec.replicatedJobs[1].replicas: Forbidden: a JobSet may have 500000 pods at once, and this one has 500005;"

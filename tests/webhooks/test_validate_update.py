@@ -56,7 +56,7 @@ def test_replicated_jobs_are_immutable_and_the_changed_place_is_named(keys: Any,
 
 def test_the_fix_says_what_may_change_while_suspended():
     def fix(*keys: str | int, to: Any) -> str:
-        [error] = engine(DEFAULT).update(OLD, changed(OLD, *keys, to=to)).errors
+        [error] = engine(DEFAULT).findings_about_update(OLD, changed(OLD, *keys, to=to)).errors
         return error.fix
 
     assert "nodeSelector, tolerations and schedulingGates" in fix(*POD, "hostNetwork", to=True)
@@ -68,7 +68,7 @@ def test_the_fix_says_what_may_change_while_suspended():
 def test_the_order_of_start_is_immutable_as_the_crd_has_it():
     new = changed(OLD, "replicatedJobs", 1, "dependsOn", 0, "status", to="Complete")
     assert errors(OLD, new) == [f"spec.replicatedJobs[1].dependsOn[0].status: {CEL}"]
-    assert engine(DEFAULT).update(OLD, new).hides_other_faults
+    assert engine(DEFAULT).findings_about_update(OLD, new).hides_other_faults
 
 
 def test_depends_on_may_be_neither_added_nor_removed():
@@ -263,7 +263,9 @@ def test_replicas_may_not_grow_where_pods_would_be_refused():
     old = stored(jobset(rjob("a"), rjob("b", replicas=0, job={"completionMode": "NonIndexed"})))
     old["metadata"]["annotations"] = EXCLUSIVE
     new = changed(old, "replicatedJobs", 1, "replicas", to=1)
-    assert [error.rule.id for error in engine(ELASTIC).update(old, new).errors] == ["exclusive-non-indexed"]
+    assert [error.rule.id for error in engine(ELASTIC).findings_about_update(old, new).errors] == [
+        "exclusive-non-indexed"
+    ]
 
 
 EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
@@ -289,7 +291,7 @@ def test_what_never_changes_comes_with_the_commands_that_replace_the_set(retenti
     new["spec"]["replicatedJobs"][0]["template"]["spec"]["backoffLimit"] = 1
     old["metadata"]["namespace"] = "team-a"
     del new["metadata"]["namespace"]  # as `jobset validate` may read it
-    (warned,) = engine(FeatureGates()).update(old, new).warnings
+    (warned,) = engine(FeatureGates()).findings_about_update(old, new).warnings
     assert warned.fix == f"to replace {what}kubectl delete jobset train -n team-a && kubectl apply -f FILE"
 
 

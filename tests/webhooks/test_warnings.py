@@ -149,7 +149,7 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
 @pytest.mark.parametrize("case", WARNED)
 def test_warned(case: str):
     js, expected = WARNED[case]
-    findings = ENGINE.create(stored(js), defaults=False)
+    findings = ENGINE.findings_about_new(stored(js), defaults=False)
     assert findings.errors == ()
     assert [f"{warning.path}: {warning.detail}" for warning in findings.warnings] == expected
     assert all(0 < len(text) <= MAX_WARNING_LENGTH for text in warning_texts(findings.warnings))
@@ -197,7 +197,7 @@ REFUSED: dict[str, tuple[JSON, str, str]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_placement_that_cannot_work_is_refused(case: str):
     js, path, words = REFUSED[case]
-    [error] = ENGINE.create(stored(js), defaults=False).errors
+    [error] = ENGINE.findings_about_new(stored(js), defaults=False).errors
     assert (str(error.path), words in error.detail) == (path, True)
 
 

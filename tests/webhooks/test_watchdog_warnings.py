@@ -46,7 +46,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_watchdog_that_no_agent_reads(case: str):
     js, place, words = CASES[case]
-    found = ENGINE.create(js)
+    found = ENGINE.findings_about_new(js)
     assert not found.errors
     texts = [text for text in warning_texts(found.warnings) if "watchdog-unread" in text]
     assert len(texts) == bool(place)

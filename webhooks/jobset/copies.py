@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from api.keys import MULTIKUEUE, MULTIKUEUE_ORIGIN, OWN_FIELDS_COPY, QUEUE_NAME
-from api.own_fields import own_locations
+from api.own_fields import own_field_locations
 from kube.model.field import Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
@@ -106,6 +106,6 @@ def first_difference(values: Mapping[str, Any] | None, other_values: Mapping[str
 
 def copied_locations(spec: Any, work: Work) -> Iterator[tuple[str, Path, Any]]:
     """The fields that the Go JobSet does not have, where a spec may have them: readable path, path, value or None."""
-    for name, path, _, value in own_locations(spec):
+    for name, path, _, value in own_field_locations(spec):
         work.spend(_STEPS_PER_PATH)
         yield name, path, value

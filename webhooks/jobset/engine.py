@@ -21,7 +21,7 @@ from webhooks.jobset.ignored_rules import ignored_rules, is_ignored
 from webhooks.jobset.rules import depends_on, managed_by
 from webhooks.jobset.rules.volume_claims import UNMOUNTED
 from webhooks.jobset.schema.schema import Schema
-from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits, Subject, Unreadable, subject
+from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits, Subject, Unreadable, subject_of
 from webhooks.jobset.update.validate import POLICY_FIELDS, update_findings
 from webhooks.jobset.validate_create import create_findings
 from webhooks.work import Work
@@ -80,7 +80,7 @@ class Engine:
     schema: Schema
     limits: SetLimits = DEFAULT_LIMITS
 
-    def create(self, obj: JSON, *, defaults: bool = True, work: Work | None = None) -> Findings:
+    def findings_about_new(self, obj: JSON, *, defaults: bool = True, work: Work | None = None) -> Findings:
         """Findings about a new JobSet. `defaults=False`: the JobSet has its defaults already."""
         work = work or Work()
         if defaults:
@@ -90,7 +90,7 @@ class Engine:
         findings = move_to_existing_paths(_without_consequences(faults, self._new_findings(repaired, work)), obj)
         return _findings_by_path([*faults, *findings], repaired)
 
-    def update(self, old: JSON, new: JSON, work: Work | None = None) -> Findings:
+    def findings_about_update(self, old: JSON, new: JSON, work: Work | None = None) -> Findings:
         """Findings about an update: new faults, and warnings that the stored object does not get."""
         work = work or Work()
         new = with_defaults(new, old, work)[0]
@@ -113,12 +113,12 @@ class Engine:
         return bool(self.schema.faults(new, work))
 
     def _new_findings(self, repaired: JSON, work: Work) -> Iterator[FieldError]:
-        return self._findings(repaired, work, lambda js: create_findings(js, work))
+        return self._findings(repaired, work, lambda subject: create_findings(subject, work))
 
     def _update_findings(self, old: JSON, repaired: JSON, work: Work) -> Iterator[FieldError]:
-        def findings(js: Subject) -> Iterator[FieldError]:
-            work.spend(js.steps_per_check * _UPDATE_STEPS)
-            return update_findings(js, old, repaired, self.gates)
+        def findings(subject: Subject) -> Iterator[FieldError]:
+            work.spend(subject.steps_per_check * _UPDATE_STEPS)
+            return update_findings(subject, old, repaired, self.gates)
 
         return self._findings(repaired, work, findings)
 
@@ -127,11 +127,11 @@ class Engine:
     ) -> Iterator[FieldError]:
         """The findings of `find` about the object; if it cannot be decoded, only that error."""
         try:
-            js = subject(repaired, self.gates, self.limits, work)
+            subject = subject_of(repaired, self.gates, self.limits, work)
         except Unreadable as unreadable:
             yield unreadable.error
             return
-        yield from islice(find(js), MAX_FINDINGS)
+        yield from islice(find(subject), MAX_FINDINGS)
 
     def _new_warnings(self, old: JSON, new: JSON, work: Work) -> list[FieldError]:
         """Warnings about an update that the stored object does not get. Empty if only `spec.suspend` changes."""

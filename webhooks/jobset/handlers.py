@@ -110,8 +110,8 @@ class _Admission:
     def _check(self, obj: JSON, old: JSON | None) -> Findings:
         """Findings about an object that has its defaults."""
         if old is None:
-            return self.engine.create(obj, defaults=False, work=work())
-        return self.engine.update(old, obj, work())
+            return self.engine.findings_about_new(obj, defaults=False, work=work())
+        return self.engine.findings_about_update(old, obj, work())
 
     def _answer(self, request: AdmissionRequest, findings: Findings, obj: JSON) -> HandlerAnswer:
         cluster, policies = self.cluster, self.policies
@@ -144,8 +144,8 @@ class _Admission:
     ) -> list[FieldError]:
         old, new, gates = request.stored_object, findings.object, self.engine.gates
         if old is None:
-            return await cluster.create(new, findings.errors, gates, namespace=request.namespace)
-        return await cluster.update(
+            return await cluster.findings_about_new(new, findings.errors, gates, namespace=request.namespace)
+        return await cluster.findings_about_update(
             old, new, findings.errors, gates, namespace=request.namespace, by_controller=request.is_by_controller
         )
 

@@ -31,7 +31,7 @@ from policy.types import AUDIT_KEY, FAIL, MAX_AUDITED_TEXT, JobSetPolicy
 from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.engine import Findings, spec_without_suspend
 from webhooks.jobset.policy_defaults import RestoredDefault, keep_defaults, restored_default_warnings, set_defaults
-from webhooks.jobset.subject import Unreadable, subject
+from webhooks.jobset.subject import Unreadable, subject_of
 from webhooks.json_patch import PatchDraft
 from webhooks.metrics import PolicyMetrics
 from webhooks.offload import compute, work
@@ -351,7 +351,7 @@ class PolicyChecks:
     def _decode(self, obj: JSON) -> JudgedJobSet | None:
         """The JobSet; None if it cannot be decoded, which the engine reports for a new object."""
         try:
-            decoded = subject(obj, self._gates, work=work())
+            decoded = subject_of(obj, self._gates, work=work())
         except Unreadable:
             return None
         work().spend(decoded.steps_per_check * _STEPS_PER_POLICY * len(self.source.in_force))

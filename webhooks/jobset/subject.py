@@ -349,8 +349,8 @@ class Unreadable(Exception):  # noqa: N818 -- the name says how the object is
         self.error = error
 
 
-def subject(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS, work: Work | None = None) -> Subject:
-    """Decode a JobSet. Raises `Unreadable`."""
+def subject_of(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS, work: Work | None = None) -> Subject:
+    """The subject of the checks of a JobSet. Raises `Unreadable`."""
     content = {key: dig(obj, key) or {} for key in ("metadata", "spec")}
     encoded = _as_json(content)
     # Looking for nulls in the encoded text is much faster than a walk in Python.

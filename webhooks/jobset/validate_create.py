@@ -138,25 +138,25 @@ TEXT_CHECKS: tuple[SubjectCheck, ...] = (
 """Checks that read the texts of containers. Each check costs a step for each character."""
 
 
-def create_findings(js: Subject, work: Work) -> Iterator[FieldError]:
+def create_findings(subject: Subject, work: Work) -> Iterator[FieldError]:
     """The findings about a new JobSet, in discovery order."""
     for check in FIRST_CHECKS:
-        work.spend(js.steps_per_check)
-        yield from check(js)
-    for entry in js.entries:
+        work.spend(subject.steps_per_check)
+        yield from check(subject)
+    for entry in subject.entries:
         work.spend(entry.steps_per_check * len(REPLICATED_JOB_CHECKS))
         for each in REPLICATED_JOB_CHECKS:
-            yield from each(js, entry)
+            yield from each(subject, entry)
     for check in LAST_CHECKS:
-        work.spend(js.steps_per_check)
-        yield from check(js)
-    text_size = sum(len(entry.all_text) for entry in js.entries)
+        work.spend(subject.steps_per_check)
+        yield from check(subject)
+    text_size = sum(len(entry.all_text) for entry in subject.entries)
     for check in TEXT_CHECKS:
-        work.spend(js.steps_per_check + text_size)
-        yield from check(js)
+        work.spend(subject.steps_per_check + text_size)
+        yield from check(subject)
 
 
-def scheduling_findings(js: Subject) -> Iterator[FieldError]:
+def scheduling_findings(subject: Subject) -> Iterator[FieldError]:
     """Findings about spec.scheduling alone."""
     for check in SCHEDULING_CHECKS:
-        yield from check(js)
+        yield from check(subject)

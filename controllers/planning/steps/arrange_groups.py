@@ -23,7 +23,7 @@ def arrange_groups(ctx: Context) -> Partial:
     if groups.condition is not None:
         true, reason, message = groups.condition
         kind = "Normal" if true or reason in NOT_A_WARNING else "Warning"
-        draft.condition(keys.GROUPS_READY, true=true, reason=reason, message=message, event_type=kind, always=True)
+        draft.condition(keys.GROUPS_READY, true=true, reason=reason, message=message, event_type=kind, add_false=True)
     if groups.scheduled:
         message = "every group has been scheduled"
         draft.condition(keys.GROUPS_SCHEDULED, true=True, reason="Scheduled", message=message)
@@ -44,5 +44,5 @@ def _report_refusal(ctx: Context, draft: StatusDraft) -> str:
         return reported
     name, why = refused[0]
     message = f"PodGroup {name} is not scheduled yet; kube-scheduler says: {why[: ctx.limits.quoted_characters]}"
-    draft.condition(keys.GROUPS_SCHEDULED, true=False, reason="Unschedulable", message=message, always=True)
+    draft.condition(keys.GROUPS_SCHEDULED, true=False, reason="Unschedulable", message=message, add_false=True)
     return name

@@ -121,7 +121,7 @@ def _missing_placeholders(ctx: Context) -> dict[str, CreateJob | None]:
     layout, existing_names = layout_of(js), {job.metadata.name for job in ctx.observed.placeholders}
     names_in_use = {*ctx.observed.foreign_owners, *ctx.observed.unreadable}
     names_in_use |= {job.metadata.name for job in ctx.children.unrecognized}
-    ranges, creations = layout.by_name(), dict[str, CreateJob | None]()
+    ranges, creations = layout.ranges_by_name(), dict[str, CreateJob | None]()
     for name, indexes in places(js).items():
         for index in indexes:
             job = job_name(js.metadata.name, name, index)

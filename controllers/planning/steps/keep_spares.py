@@ -94,9 +94,9 @@ def _last_moves(ctx: Context, name: str, indexes: Iterable[int]) -> dict[int, _O
     created = {
         child.job_index: _creation_order(child.job) for child in ctx.children.active if child.replicated_job == name
     }
-    if scheduling.job_topology(name):
+    if scheduling.job_topology_keys(name):
         return created
-    is_shared = scheduling.shared_topology(name) and not ctx.children.completed[name]
+    is_shared = scheduling.shared_topology_keys(name) and not ctx.children.completed[name]
     return dict.fromkeys(indexes, min(created.values(), default=_NEVER)) if is_shared else {}
 
 

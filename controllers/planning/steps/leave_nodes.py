@@ -230,7 +230,7 @@ def _agent_pods(ctx: Context, *, deleting: bool = False) -> list[Pod]:
     without_agent = jobs_without_agent(ctx.js)
     uids = {child.job.metadata.uid for child in ctx.children.active if child.replicated_job not in without_agent}
     pods = (pod for pod in ctx.observed.pods if pod.job_uid in uids)
-    return [pod for pod in pods if pod.counts or (deleting and pod.status.phase != "Failed")]
+    return [pod for pod in pods if pod.is_reporting or (deleting and pod.status.phase != "Failed")]
 
 
 def _agent_count(ctx: Context) -> int:

@@ -2,7 +2,7 @@
 
 from api import keys
 from api.layout import JobRange
-from api.suspension import deletes_jobs, is_left_to_others
+from api.suspension import deletes_jobs_on_suspend, leaves_suspension_to_others
 from controllers.planning.actions import DeleteJob, PatchJob, delete_unfinished
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
@@ -16,7 +16,7 @@ def suspend_or_resume(ctx: Context) -> Partial:
     """Suspend running Jobs, or resume suspended Jobs unless another controller resumes them."""
     if ctx.js.spec.suspend:
         return _suspend(ctx)
-    return NOTHING if is_left_to_others(ctx.js, ctx.gates) else _resume(ctx)
+    return NOTHING if leaves_suspension_to_others(ctx.js, ctx.gates) else _resume(ctx)
 
 
 def _suspend(ctx: Context) -> Partial:
@@ -25,7 +25,7 @@ def _suspend(ctx: Context) -> Partial:
     A set may want its Jobs deleted on suspension. Then Jobs that have started are deleted, and the other Jobs, such as
     those created again, are suspended.
     """
-    draft, deletes = ctx.draft(), deletes_jobs(ctx.js, ctx.gates)
+    draft, deletes = ctx.draft(), deletes_jobs_on_suspend(ctx.js, ctx.gates)
     actions: list[PatchJob | DeleteJob] = []
     for child in ctx.children.active:
         if deletes and child.job.status.start_time is not None:

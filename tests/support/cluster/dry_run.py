@@ -52,7 +52,7 @@ async def ask_about(kubeconfig: Path, js: JSON, **options: Any) -> list[FieldErr
     namespace = js["metadata"].get("namespace", "default")
     async with connected(kubeconfig) as (client, _):
         checks = ClusterChecks(client, budget=BUDGET, **options)
-        return await checks.create(stored(js), (), GATES, namespace=namespace)
+        return await checks.findings_about_new(stored(js), (), GATES, namespace=namespace)
 
 
 def errors(found: list[FieldError]) -> list[str]:

@@ -19,7 +19,7 @@ from tests.support.objects.jobsets import JSON, jobset, stored
 from webhooks.jobset.cluster.answer_texts import parts_of
 from webhooks.jobset.cluster.children import child_jobs, with_identity
 from webhooks.jobset.cluster.decode import Parts
-from webhooks.jobset.subject import subject
+from webhooks.jobset.subject import subject_of
 
 RECORDED = Path(__file__).with_name("job_answers.json")
 DRY_RUN = "/apis/batch/v1/namespaces/default/jobs?dryRun=All"
@@ -31,7 +31,7 @@ def child(rjob: JSON) -> JSON:
     """The Job that a JobSet with this one ReplicatedJob makes."""
     raw = stored(jobset(rjob))
     gates = FeatureGates()
-    (only,) = child_jobs(raw, with_identity(subject(raw, gates).js, "default"), gates, [0])
+    (only,) = child_jobs(raw, with_identity(subject_of(raw, gates).js, "default"), gates, [0])
     return only.body
 
 

@@ -7,7 +7,7 @@ from api import keys
 from api.batch import Job, is_job_ready
 from api.indexes import parse_indexes
 from api.restart_agent import jobs_without_agent
-from api.suspension import deletes_jobs
+from api.suspension import deletes_jobs_on_suspend
 from controllers.planning.child_jobs import integer
 from tests.support.model.moves import SIZES, Moves
 from tests.support.model.pod_moves import AGENT_MOVES, CROWDED_MOVES
@@ -92,7 +92,7 @@ class Histories(Moves):
                 assert integer(job.metadata.labels[keys.RESTART_ATTEMPT]) == status.restarts
                 if js.spec.suspend or released:
                     assert job.spec.suspend == bool(js.spec.suspend), f"{name} has suspend={job.spec.suspend}"
-                if js.spec.suspend and deletes_jobs(js, self.gates):
+                if js.spec.suspend and deletes_jobs_on_suspend(js, self.gates):
                     assert job.status.start_time is None, f"{name} keeps what has succeeded"
                 if self.gates["ElasticJobSet"]:
                     assert (job.spec.parallelism, job.spec.completions) == (of.parallelism, of.completions)

@@ -20,7 +20,7 @@ from api.gangs import Group, forest
 from api.indexes import parse_indexes
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
-from api.suspension import deletes_jobs
+from api.suspension import deletes_jobs_on_suspend
 from controllers.planning.child_jobs import integer
 from controllers.planning.observed import KnownGroups
 from tests.support.model.ledger_in_place import InPlaceRules
@@ -314,7 +314,9 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         leaf = None if wanted is None else wanted.of_job(name)
         misplaced = seen.spec.suspend and seen.spec.template.spec.pod_group != ("" if leaf is None else leaf.name)
         halted = (
-            view.jobset.spec.suspend and deletes_jobs(view.jobset, self.gates) and seen.status.start_time is not None
+            view.jobset.spec.suspend
+            and deletes_jobs_on_suspend(view.jobset, self.gates)
+            and seen.status.start_time is not None
         )
         nodeless = self.nodeless(job.metadata.uid) or halted
         assert js.status.terminal_state or old or high or misplaced or nodeless, f"{name} of this attempt is deleted"

@@ -117,7 +117,7 @@ def checks(script: Script, **options: Any) -> ClusterChecks:
 async def create(
     script: Script, js: JSON, known: tuple[FieldError, ...] = (), *, namespace: str = "default", **options: Any
 ) -> list[FieldError]:
-    return await checks(script, **options).create(stored(js), known, GATES, namespace=namespace)
+    return await checks(script, **options).findings_about_new(stored(js), known, GATES, namespace=namespace)
 
 
 def errors(found: list[FieldError]) -> list[str]:

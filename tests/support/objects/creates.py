@@ -9,7 +9,7 @@ from tests.support.objects.jobsets import JSON
 
 
 def create_errors(js: JSON, gates: FeatureGates) -> tuple[FieldError, ...]:
-    return engine(gates).create(js, defaults=False).errors
+    return engine(gates).findings_about_new(js, defaults=False).errors
 
 
 def rules(*items: JSON, **fields: Any) -> JSON:

@@ -37,7 +37,7 @@ def leader_of(job: str = "js-w-0", **fields: Any) -> Leader:
         "attempt": 0,
         "created": moment(),
         "node": "",
-        "live": True,
+        "is_live": True,
         "reason": "",
         "since": "",
     }

@@ -7,7 +7,7 @@ from policy.evaluate import Violation, violations
 from policy.judged import JudgedJobSet, Namespace
 from policy.types import JobSetPolicy, read_policy
 from tests.support.objects.jobsets import jobset, rjob, stored
-from webhooks.jobset.subject import subject
+from webhooks.jobset.subject import subject_of
 
 JSON = dict[str, Any]
 
@@ -59,7 +59,7 @@ def judged(*rjobs: JSON, metadata: JSON | None = None, **spec: Any) -> JudgedJob
     """A stored JobSet of these ReplicatedJobs and fields."""
     js = stored(jobset(*rjobs, **spec))
     js["metadata"] |= metadata or {}
-    return JudgedJobSet(subject(js, FeatureGates()).js)
+    return JudgedJobSet(subject_of(js, FeatureGates()).js)
 
 
 def of_pod(**pod: Any) -> JudgedJobSet:
@@ -69,7 +69,7 @@ def of_pod(**pod: Any) -> JudgedJobSet:
 
 def violations_of(js: JSON, *policies: JobSetPolicy) -> list[Violation]:
     """What the policies say about a JobSet as it would be stored."""
-    return violations(policies, JudgedJobSet(subject(js, FeatureGates({"AllAlpha": True})).js), Namespace("default"))
+    return violations(policies, JudgedJobSet(subject_of(js, FeatureGates({"AllAlpha": True})).js), Namespace("default"))
 
 
 def texts(

@@ -15,7 +15,7 @@ POD = (*JOB, "template", "spec")
 
 def errors(old: JSON, new: JSON, gates: FeatureGates = DEFAULT) -> list[str]:
     """Path and rule of each fault."""
-    return [f"{error.path}: {error.detail}" for error in engine(gates).update(old, new).errors]
+    return [f"{error.path}: {error.detail}" for error in engine(gates).findings_about_update(old, new).errors]
 
 
 def changed(js: JSON, *keys: str | int, to: Any) -> JSON:

@@ -98,7 +98,9 @@ class TestBounds:
         rjobs = [rjob(f"r{i}", parallelism=i) for i in range(20)]
         different = [stored(jobset(*rjobs, ttlSecondsAfterFinished=n)) for n in range(10 * MAX_ASKING_REVIEWS)]
         begun = asyncio.get_running_loop().time()
-        tasks = [asyncio.create_task(all_checks.create(js, (), GATES, namespace="default")) for js in different]
+        tasks = [
+            asyncio.create_task(all_checks.findings_about_new(js, (), GATES, namespace="default")) for js in different
+        ]
         await asyncio.sleep(SLOT_TIMEOUT + 0.1)
         answered = [task.result() for task in tasks if task.done()]
         assert len(answered) == 9 * MAX_ASKING_REVIEWS
@@ -112,19 +114,21 @@ class TestBounds:
         script = Script(seconds=0.01)
         all_checks = checks(script)
         different = [stored(jobset(rjob("a"), ttlSecondsAfterFinished=n)) for n in range(10 * MAX_ASKING_REVIEWS)]
-        tasks = [all_checks.create(js, (), GATES, namespace="default") for js in different]
+        tasks = [all_checks.findings_about_new(js, (), GATES, namespace="default") for js in different]
         assert await asyncio.gather(*tasks) == [[]] * len(different)
         assert script.most_in_flight <= MAX_ASKING_REVIEWS * MAX_REQUESTS_IN_FLIGHT
 
     async def test_a_review_that_asks_nothing_needs_no_part_of_the_budget(self):
         script = Script()
         all_checks = checks(script)
-        await all_checks.create(stored(jobset()), (), GATES, namespace="default")
+        await all_checks.findings_about_new(stored(jobset()), (), GATES, namespace="default")
         script.seconds = 2.0
         different = [stored(jobset(rjob("a"), ttlSecondsAfterFinished=n)) for n in range(MAX_ASKING_REVIEWS)]
-        tasks = [asyncio.create_task(all_checks.create(js, (), GATES, namespace="default")) for js in different]
+        tasks = [
+            asyncio.create_task(all_checks.findings_about_new(js, (), GATES, namespace="default")) for js in different
+        ]
         await asyncio.sleep(0.1)
-        assert await all_checks.create(stored(jobset(name="alike")), (), GATES, namespace="default") == []
+        assert await all_checks.findings_about_new(stored(jobset(name="alike")), (), GATES, namespace="default") == []
         await asyncio.gather(*tasks)
 
     async def test_in_a_rush_jobsets_are_stored_unchecked_and_not_late(self):
@@ -132,7 +136,9 @@ class TestBounds:
         checks = ClusterChecks(Client(script), budget=8.0)
         different = [stored(jobset(rjob("a"), ttlSecondsAfterFinished=n)) for n in range(50)]
         begun = asyncio.get_running_loop().time()
-        answers = await asyncio.gather(*(checks.create(js, (), GATES, namespace="default") for js in different))
+        answers = await asyncio.gather(
+            *(checks.findings_about_new(js, (), GATES, namespace="default") for js in different)
+        )
         assert asyncio.get_running_loop().time() - begun == pytest.approx(2.0, abs=0.1)
         assert sum(not found for found in answers) == MAX_ASKING_REVIEWS
         assert {error.rule.id for found in answers for error in found if error.rule} == {"dry-run-incomplete"}

@@ -58,6 +58,9 @@ async def test_more_exclusive_jobs_than_domains():
     [found] = await told(jobset(exclusive("a", 2), exclusive("b", 1)), "r1", "r2")
     assert found.startswith(f"{RJOBS}: 3 exclusive Jobs at once")
     assert await told(jobset(exclusive(replicas=2)), "r1", "r2") == []
+    body = rjob("w", replicas=3)
+    body["template"]["spec"]["template"]["metadata"] = {"annotations": {EXCLUSIVE_TOPOLOGY: "rack"}}
+    assert len(await told(jobset(body), "r1", "r2")) == 1, "of the pod template"
 
 
 async def test_exclusive_jobs_of_different_priorities_may_share_a_domain():

@@ -25,7 +25,7 @@ class TestWhatIsAsked:
     async def test_what_is_no_jobset_is_left_to_others(self):
         script = Script()
         assert (
-            await checks(script).create(
+            await checks(script).findings_about_new(
                 {"metadata": {"name": "x"}, "spec": {"replicatedJobs": 1}}, (), GATES, namespace="default"
             )
             == []
@@ -44,7 +44,7 @@ class TestUpdate:
         script = Script()
         before = stored(jobset(old, rjob("same"), **old_spec))
         after = stored(jobset(new, rjob("same"), **new_spec))
-        return script, await checks(script).update(before, after, (), GATES, namespace="default")
+        return script, await checks(script).findings_about_update(before, after, (), GATES, namespace="default")
 
     @pytest.mark.parametrize(
         ("by_controller", "suspend", "asked"),
@@ -54,7 +54,9 @@ class TestUpdate:
         script = Script()
         before = stored(jobset(rjob("a", replicas=2), suspend=True))
         after = stored(jobset(rjob("a", replicas=2, pod={"nodeSelector": {"zone": "z"}}), suspend=suspend))
-        found = await checks(script).update(before, after, (), GATES, namespace="default", by_controller=by_controller)
+        found = await checks(script).findings_about_update(
+            before, after, (), GATES, namespace="default", by_controller=by_controller
+        )
         assert (found, script.asked()) == ([], asked)
 
     async def test_a_template_that_changes_while_suspended_is_asked_about(self):

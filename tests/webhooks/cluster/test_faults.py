@@ -13,7 +13,7 @@ from tests.support.objects.jobsets import jobset, rjob, stored
 from webhooks.jobset.cluster.children import ChildJob, child_jobs
 from webhooks.jobset.cluster.faults import job_faults
 from webhooks.jobset.cluster.verdict import Verdict, verdict
-from webhooks.jobset.subject import subject
+from webhooks.jobset.subject import subject_of
 
 POD = "spec.replicatedJobs[0].template.spec.template"
 GATES = FeatureGates()
@@ -29,7 +29,7 @@ def child(**spec) -> ChildJob:
         "alpha.jobset.sigs.k8s.io/exclusive-topology": "rack",
         "alpha.jobset.sigs.k8s.io/node-selector": "true",
     }
-    return child_jobs(raw, subject(raw, GATES).js, GATES, [0])[0]
+    return child_jobs(raw, subject_of(raw, GATES).js, GATES, [0])[0]
 
 
 def faults(*causes: tuple[str, str], reason: str = "FieldValueInvalid", **spec) -> list[FieldError]:
@@ -84,7 +84,7 @@ def test_faults_of_compiled_rules_are_placed_at_each_policy_that_shares_them(own
     job = {"podFailurePolicy": {"rules": [OWN] * own}} if own else {}
     policies = [{"containerName": "a"}, {"containerName": "b"}, {"containerName": "a"}, None]
     raw = stored(jobset(*(rjob(f"r{i}", job=job, exitCodePolicy=policy) for i, policy in enumerate(policies))))
-    jobs = child_jobs(raw, subject(raw, GATES).js, GATES, range(4))
+    jobs = child_jobs(raw, subject_of(raw, GATES).js, GATES, range(4))
     assert [child.equal_indices for child in jobs] == [(0, 2), (1,), (3,)]
     found = job_faults(jobs[0], [Cause(field=field, message="Invalid value: bad", reason="FieldValueInvalid")])
     assert [str(error.path) for error in found] == [place.format(0), place.format(2)]
@@ -130,7 +130,7 @@ def test_names_that_the_controller_writes_lead_to_where_they_come_from(field, va
     raw = stored(jobset(**js))
     raw["metadata"]["annotations"] = child().raw["metadata"]["annotations"]
     raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"].append({"name": "workers"})
-    [job] = child_jobs(raw, subject(raw, GATES).js, GATES, [0])
+    [job] = child_jobs(raw, subject_of(raw, GATES).js, GATES, [0])
     [error] = job_faults(job, [Cause(field=field, message=f'Invalid value: "{value}": bad')])
     assert str(error.path) == place
 

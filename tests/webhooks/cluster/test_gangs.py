@@ -81,7 +81,7 @@ def of(scheduling: JSON | None, **spec: Any) -> JSON:
 
 
 async def warnings(server: ApiServer, js: JSON) -> list[str]:
-    found = await ClusterChecks(Client(server)).create(js, (), GATES, namespace="default")
+    found = await ClusterChecks(Client(server)).findings_about_new(js, (), GATES, namespace="default")
     assert all(error.is_warning for error in found)
     return [RULE_SUFFIX.sub("", text) for text in warning_texts(found)]
 
@@ -129,10 +129,10 @@ async def test_an_answer_is_kept_for_a_while():
     server = ApiServer(beta=GROUPS, alpha=COMPOSITES)
     checks = ClusterChecks(Client(server))
     for _ in range(5):
-        await checks.create(of(LEVELS), (), GATES, namespace="default")
+        await checks.findings_about_new(of(LEVELS), (), GATES, namespace="default")
     assert server.asked == [BETA, ALPHA]
     await asyncio.sleep(CACHE_SECONDS)
-    await checks.create(of(LEVELS), (), GATES, namespace="default")
+    await checks.findings_about_new(of(LEVELS), (), GATES, namespace="default")
     assert server.asked == [BETA, ALPHA] * 2
 
 
@@ -146,7 +146,7 @@ async def test_an_answer_is_kept_for_a_while():
 )
 async def test_nothing_is_asked_about_other_sets(js: JSON, gates: FeatureGates):
     server = ApiServer()
-    assert await ClusterChecks(Client(server)).create(js, (), gates, namespace="default") == []
+    assert await ClusterChecks(Client(server)).findings_about_new(js, (), gates, namespace="default") == []
     assert server.asked == []
 
 
@@ -160,5 +160,5 @@ async def test_an_update_asks_when_groups_change():
     server = ApiServer()
     checks = ClusterChecks(Client(server))
     old = of(FLAT, suspend=True)
-    assert await checks.update(old, of(FLAT, suspend=False), (), GATES, namespace="default") == []
-    assert len(await checks.update(old, of(LEVELS, suspend=True), (), GATES, namespace="default")) == 3
+    assert await checks.findings_about_update(old, of(FLAT, suspend=False), (), GATES, namespace="default") == []
+    assert len(await checks.findings_about_update(old, of(LEVELS, suspend=True), (), GATES, namespace="default")) == 3

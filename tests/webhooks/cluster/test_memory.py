@@ -31,16 +31,19 @@ class TestSetsOfOneShape:
         script = Script(seconds=0.1)
         asking = checks(script)
         alike = [stored(jobset(name=f"train-{number}")) for number in range(40)]
-        assert await asyncio.gather(*(asking.create(js, (), GATES, namespace="default") for js in alike)) == [[]] * 40
+        assert (
+            await asyncio.gather(*(asking.findings_about_new(js, (), GATES, namespace="default") for js in alike))
+            == [[]] * 40
+        )
         assert script.asked() == ["create jobs", "create services"]
 
     async def test_sets_equal_to_one_with_a_warning_are_asked_about_at_the_same_time(self):
         script = Script({"create services": lambda _: status(403, "Forbidden", "exceeded quota: q")}, seconds=0.4)
         asking = checks(script)
-        await asking.create(stored(jobset()), (), GATES, namespace="default")
+        await asking.findings_about_new(stored(jobset()), (), GATES, namespace="default")
         begun = asyncio.get_running_loop().time()
         alike = [stored(jobset(name=f"train-{number}")) for number in range(3)]
-        await asyncio.gather(*(asking.create(js, (), GATES, namespace="default") for js in alike))
+        await asyncio.gather(*(asking.findings_about_new(js, (), GATES, namespace="default") for js in alike))
         assert asyncio.get_running_loop().time() - begun == pytest.approx(0.4, abs=0.05)
 
     async def test_no_set_waits_longer_than_the_budget_for_an_equal_one(self):
@@ -48,7 +51,9 @@ class TestSetsOfOneShape:
         asking = checks(script, budget=1.0)
         began = asyncio.get_running_loop().time()
         alike = [stored(jobset(name=f"train-{number}")) for number in range(3)]
-        for found in await asyncio.gather(*(asking.create(js, (), GATES, namespace="default") for js in alike)):
+        for found in await asyncio.gather(
+            *(asking.findings_about_new(js, (), GATES, namespace="default") for js in alike)
+        ):
             assert any("no answer within 1 s" in warning for warning in warnings(found))
         assert asyncio.get_running_loop().time() - began < 1.5
 
@@ -64,32 +69,32 @@ class TestSetsOfOneShape:
     async def test_a_set_that_differs_is_asked_about(self, other):
         script = Script()
         asking = checks(script)
-        await asking.create(stored(jobset()), (), GATES, namespace="default")
-        await asking.create(other, (), GATES, namespace="default")
+        await asking.findings_about_new(stored(jobset()), (), GATES, namespace="default")
+        await asking.findings_about_new(other, (), GATES, namespace="default")
         assert script.asked().count("create jobs") == 2
 
     async def test_a_set_of_another_namespace_is_asked_about(self):
         script = Script()
         asking = checks(script)
         for namespace in ("default", "elsewhere"):
-            await asking.create(stored(jobset()), (), GATES, namespace=namespace)
+            await asking.findings_about_new(stored(jobset()), (), GATES, namespace=namespace)
         assert script.asked().count("create jobs") == 2
 
     async def test_a_name_that_a_service_may_not_have_is_asked_about(self):
         script = Script()
         asking = checks(script)
-        assert await asking.create(stored(jobset()), (), GATES, namespace="default") == []
-        assert await asking.create(stored(jobset(name="1-train")), (), GATES, namespace="default") == []
+        assert await asking.findings_about_new(stored(jobset()), (), GATES, namespace="default") == []
+        assert await asking.findings_about_new(stored(jobset(name="1-train")), (), GATES, namespace="default") == []
         assert script.asked() == ["create jobs", "create services", "create services"]
 
     async def test_answers_are_forgotten_after_a_while(self):
         script = Script()
         asking = checks(script)
-        await asking.create(stored(jobset()), (), GATES, namespace="default")
+        await asking.findings_about_new(stored(jobset()), (), GATES, namespace="default")
         await asyncio.sleep(cluster_memory.ANSWER_SECONDS - 1)
-        await asking.create(stored(jobset()), (), GATES, namespace="default")
+        await asking.findings_about_new(stored(jobset()), (), GATES, namespace="default")
         await asyncio.sleep(2)
-        await asking.create(stored(jobset()), (), GATES, namespace="default")
+        await asking.findings_about_new(stored(jobset()), (), GATES, namespace="default")
         assert script.asked().count("create jobs") == 2
 
     async def test_a_set_with_findings_is_asked_about_again(self):
@@ -97,7 +102,7 @@ class TestSetsOfOneShape:
         script = Script({"create jobs": refusal(fault)})
         asking = checks(script)
         for _ in range(2):
-            assert len(errors(await asking.create(stored(jobset()), (), GATES, namespace="default"))) == 1
+            assert len(errors(await asking.findings_about_new(stored(jobset()), (), GATES, namespace="default"))) == 1
 
 
 class TestWebhooksThatLookForTheOwner:
@@ -116,24 +121,24 @@ class TestWebhooksThatLookForTheOwner:
     @pytest.mark.parametrize("who", ["JobSet", "jobsets"])
     async def test_the_job_is_asked_about_without_its_owner(self, who):
         script = Script({"create jobs": self.looking(who=who)})
-        assert await checks(script).create(stored(jobset()), (), GATES, namespace="default") == []
+        assert await checks(script).findings_about_new(stored(jobset()), (), GATES, namespace="default") == []
         assert script.asked() == ["create jobs", "create jobs", "create services"]
 
     async def test_a_real_fault_is_found(self):
         fault = ("spec.template.spec.containers[0].volumeMounts[0].name", "FieldValueNotFound", 'Not found: "x"')
         pod = {"containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "x", "mountPath": "/x"}]}]}
         script = Script({"create jobs": self.looking(refusal(fault))})
-        [error] = await checks(script).create(stored(jobset(rjob(pod=pod))), (), GATES, namespace="default")
+        [error] = await checks(script).findings_about_new(stored(jobset(rjob(pod=pod))), (), GATES, namespace="default")
         assert str(error.path).endswith("template.spec.containers[0].volumeMounts[0].name")
 
     async def test_the_next_sets_are_asked_about_without_their_owner_at_once(self):
         script = Script({"create jobs": self.looking()})
         asking = checks(script)
-        await asking.create(stored(jobset(rjob(parallelism=1))), (), GATES, namespace="default")
-        await asking.create(stored(jobset(rjob(parallelism=2))), (), GATES, namespace="default")
+        await asking.findings_about_new(stored(jobset(rjob(parallelism=1))), (), GATES, namespace="default")
+        await asking.findings_about_new(stored(jobset(rjob(parallelism=2))), (), GATES, namespace="default")
         assert script.asked().count("create jobs") == 3
         await asyncio.sleep(OWNERLESS_SECONDS)
-        await asking.create(stored(jobset(rjob(parallelism=3))), (), GATES, namespace="default")
+        await asking.findings_about_new(stored(jobset(rjob(parallelism=3))), (), GATES, namespace="default")
         assert script.asked().count("create jobs") == 5
 
     @pytest.mark.parametrize(
@@ -145,7 +150,7 @@ class TestWebhooksThatLookForTheOwner:
     )
     async def test_a_refusal_because_the_owner_is_missing_is_not_reported(self, message, warned):
         script = Script({"create jobs": self.looking(lambda _: status(403, "Forbidden", message))})
-        found = await checks(script).create(stored(jobset()), (), GATES, namespace="default")
+        found = await checks(script).findings_about_new(stored(jobset()), (), GATES, namespace="default")
         assert errors(found) == []
         assert bool(warnings(found)) == warned
 
@@ -154,7 +159,9 @@ class TestJobsThatExist:
     async def test_the_owner_of_an_existing_job_of_a_stored_set_is_not_read(self):
         script = Script({"create jobs": lambda _: status(409, "AlreadyExists", "there")})
         assert (
-            await checks(script).update(suspended(), suspended(rjob(parallelism=2)), (), GATES, namespace="default")
+            await checks(script).findings_about_update(
+                suspended(), suspended(rjob(parallelism=2)), (), GATES, namespace="default"
+            )
             == []
         )
         assert script.asked() == ["create jobs"]

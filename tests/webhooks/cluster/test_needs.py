@@ -76,7 +76,7 @@ def labelled(js: JSON, **labels: str) -> JSON:
 
 
 async def asked(server: Script, js: JSON) -> list[FieldError]:
-    return await checks(server).create(stored(js), (), GATES, namespace="default")
+    return await checks(server).findings_about_new(stored(js), (), GATES, namespace="default")
 
 
 async def test_a_priority_class_that_does_not_exist():
@@ -238,7 +238,9 @@ async def test_config_maps_and_secrets_of_a_stored_set_are_not_looked_up():
     old, new = (stored(reading(volumes=[{"name": "v", "secret": {"secretName": name}}])) for name in ("a", "b"))
     for js in (old, new):
         js["spec"]["suspend"] = True
-    await checks(script, looked_up_kinds=(CONFIG_MAPS, SECRETS)).update(old, new, (), GATES, namespace="default")
+    await checks(script, looked_up_kinds=(CONFIG_MAPS, SECRETS)).findings_about_update(
+        old, new, (), GATES, namespace="default"
+    )
     assert not LOOK_UPS & set(script.asked())
     assert script.asked().count("create jobs") == 1
 
@@ -258,7 +260,7 @@ async def test_a_secret_of_many_sets_costs_one_question():
     script = Script()
     asking = checks(script, looked_up_kinds=(SECRETS,))
     sets = [stored({**BOTH, "metadata": {"name": f"train-{i}"}}) for i in range(40)]
-    await asyncio.gather(*(asking.create(js, (), GATES, namespace="default") for js in sets))
+    await asyncio.gather(*(asking.findings_about_new(js, (), GATES, namespace="default") for js in sets))
     assert script.asked().count("get secrets") == 1
 
 
@@ -350,10 +352,10 @@ async def test_many_sets_cost_one_question_until_the_answer_is_old(make: Callabl
     server = make()
     asking = checks(server)
     sets = [stored(jobset(rjob(pod=CLASS), name=f"train-{i}")) for i in range(40)]
-    await asyncio.gather(*(asking.create(js, (), GATES, namespace="default") for js in sets))
+    await asyncio.gather(*(asking.findings_about_new(js, (), GATES, namespace="default") for js in sets))
     assert server.asked_for == ["high"]
     await asyncio.sleep(kept + 1)
-    await asking.create(sets[0], (), GATES, namespace="default")
+    await asking.findings_about_new(sets[0], (), GATES, namespace="default")
     assert server.asked_for == ["high"] * 2
 
 

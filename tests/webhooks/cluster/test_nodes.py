@@ -61,7 +61,7 @@ def queued(js: JSON) -> JSON:
 
 
 async def said(script: Script, js: JSON, **options: bool) -> list[str]:
-    return warnings(await checks(script, **options).create(stored(js), (), GATES, namespace="default"))
+    return warnings(await checks(script, **options).findings_about_new(stored(js), (), GATES, namespace="default"))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ async def test_nodes_of_all_pages_count():
 async def test_an_update_reads_no_nodes():
     script = Cluster([node()])
     old, new = (stored(jobset(rjob(pod=pod({"cpu": cpu})), suspend=True)) for cpu in ("1", "9"))
-    await checks(script).update(old, new, (), GATES, namespace="default")
+    await checks(script).findings_about_update(old, new, (), GATES, namespace="default")
     assert reads(script) == 0
 
 

@@ -22,7 +22,7 @@ def of_pods(pods: int, **requests: str) -> JSON:
 
 
 async def said(script: Script, js: JSON) -> list[tuple[str, str]]:
-    found = await checks(script).create(stored(js), (), GATES, namespace="default")
+    found = await checks(script).findings_about_new(stored(js), (), GATES, namespace="default")
     return [(str(error.path), error.detail) for error in found]
 
 

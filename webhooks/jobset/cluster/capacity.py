@@ -9,15 +9,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from api.children import placement_annotations
 from api.jobset import JobSet
-from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.node_offers import format_amount, format_number
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.requests import Amounts, exceeding_resources
 from policy.judged import JudgedJobSet, Template
 from webhooks.jobset.cluster.quota import findings_alone_or_together, total_requests
 from webhooks.jobset.cluster.verdict import warning
+from webhooks.jobset.rules.placement import affinity_topology
 
 NODES_TOO_FEW = warning(
     "nodes-too-few",
@@ -35,7 +34,7 @@ DOMAINS_TOO_FEW = warning(
 
 def has_exclusive_jobs(judged: JudgedJobSet) -> bool:
     """Whether Jobs of the set have exclusive placement by affinity."""
-    return any(template.jobs and _affinity_topology(judged.js, template) for template in judged.templates)
+    return any(template.jobs and affinity_topology(judged.js, template.rjob) for template in judged.templates)
 
 
 def node_shortage_warnings(judged: JudgedJobSet, total: Amounts) -> Iterator[FieldError]:
@@ -67,16 +66,10 @@ def _domain_shortage(
     """A warning about more exclusive Jobs of one priority than domains. `needs.py` reports labels that no node has."""
     job_counts = Counter[tuple[str, str]]()
     for template in templates:
-        if topology := _affinity_topology(js, template):
+        if topology := affinity_topology(js, template.rjob):
             job_counts[topology, str(template.pod.get("priorityClassName") or "")] += template.jobs
     for (topology, _), jobs in job_counts.items():
         if jobs > domains.get(topology, jobs):
             values = "1 value" if domains[topology] == 1 else f"{domains[topology]} values"
             return DOMAINS_TOO_FEW.at(path, None, jobs=jobs, values=values, topology=topology)
     return None
-
-
-def _affinity_topology(js: JobSet, template: Template) -> str:
-    """The topology label by which affinity places the Jobs exclusively; empty if it does not."""
-    annotations = placement_annotations(js, template.rjob)
-    return "" if NODE_SELECTOR_STRATEGY in annotations else annotations.get(EXCLUSIVE_TOPOLOGY, "")

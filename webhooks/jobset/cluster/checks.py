@@ -59,7 +59,7 @@ from webhooks.jobset.cluster.verdict import describe_error, is_busy_or_unreachab
 from webhooks.jobset.default import objects_by_name
 from webhooks.jobset.existing_paths import move_to_existing_paths
 from webhooks.jobset.rules.scheduling import SCHEDULING
-from webhooks.jobset.subject import Subject, Unreadable, subject
+from webhooks.jobset.subject import Subject, Unreadable, subject_of
 from webhooks.jobset.update.resources import is_amount
 from webhooks.offload import compute
 
@@ -106,12 +106,12 @@ class ClusterChecks:
         self._nodes = Nodes(budget, has_author_rights=has_author_rights)
 
     def may_send_requests(self, js: JSON, old: JSON | None = None) -> bool:
-        """Whether `create`, or `update` with a stored JobSet `old`, may send requests. False is certain."""
+        """Whether the findings about a new JobSet, or about an update of `old`, may need requests. False is certain."""
         if old is None:
             return self._dry_run or bool(dig(js, "spec", "volumeClaimPolicies"))
         return self._dry_run and any(dig(each, "spec", "suspend") is True for each in (old, js))
 
-    async def create(
+    async def findings_about_new(
         self, js: JSON, known_errors: Sequence[FieldError], gates: FeatureGates, *, namespace: str
     ) -> list[FieldError]:
         """Findings about a new JobSet with its defaults, without consequences of `known_errors`.
@@ -123,10 +123,10 @@ class ClusterChecks:
             return []
         async with self._review_clients.client_for_review() as client:
             request = self._request(client, js, decoded, known_errors, namespace)
-            findings = await self._findings_about_new(request, gates)
+            findings = await self._all_findings(request, gates)
         return await compute(_reportable_findings, findings, known_errors, request)
 
-    async def _findings_about_new(self, request: Request, gates: FeatureGates) -> list[FieldError]:
+    async def _all_findings(self, request: Request, gates: FeatureGates) -> list[FieldError]:
         async with asyncio.TaskGroup() as group:
             claims = group.create_task(self._claim_findings(request))
             children = group.create_task(
@@ -145,7 +145,7 @@ class ClusterChecks:
             )
         return findings
 
-    async def update(
+    async def findings_about_update(
         self,
         old: JSON,
         js: JSON,
@@ -302,7 +302,7 @@ class ClusterChecks:
 def _decode(raw: JSON, gates: FeatureGates) -> Subject | None:
     """The JobSet; None if it cannot be decoded, which another check refuses."""
     try:
-        return subject(raw, gates)
+        return subject_of(raw, gates)
     except Unreadable:
         return None
 

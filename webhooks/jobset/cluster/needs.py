@@ -137,23 +137,23 @@ class Need:
     """The policy that has set the name; empty if the author wrote it."""
 
 
-def needs_of(js: Subject, looked_up_kinds: Collection[Resource] = ()) -> list[Need]:
+def needs_of(subject: Subject, looked_up_kinds: Collection[Resource] = ()) -> list[Need]:
     """The needs of the pods of a JobSet, each name once. Invalid names are left out, since other rules refuse them.
 
     `looked_up_kinds`: which of ConfigMaps, Secrets and device claims are included, after all other needs.
     """
     paths_by_need: dict[tuple[Rule, str], dict[Path, None]] = {}
-    entries = [entry for entry in js.entries if entry.rjob.replicas]
-    for list_needs in (partial(_entry_needs, js), partial(_reference_needs, looked_up_kinds)):
+    entries = [entry for entry in subject.entries if entry.rjob.replicas]
+    for list_needs in (partial(_entry_needs, subject), partial(_reference_needs, looked_up_kinds)):
         for rule, name, path in chain.from_iterable(map(list_needs, entries)):
             paths_by_need.setdefault((rule, name), {})[path] = None
-    for level in levels(js):
+    for level in levels(subject):
         if level.topology and not qualified_name(level.topology):
             topology_path = level.path.at(*GROUP_TOPOLOGY_PATH, 0, "key")
             paths_by_need.setdefault((GROUP_TOPOLOGY, level.topology), {})[topology_path] = None
-    for claim in claims_of(js.js):
+    for claim in claims_of(subject.js):
         paths_by_need.pop((CLAIM, claim.name), None)  # the controller creates the claim
-    policy = policy_that_set(js.js.metadata.annotations, "priorityClassName")
+    policy = policy_that_set(subject.js.metadata.annotations, "priorityClassName")
     return [
         Need(rule, name, tuple(paths), policy if rule is PRIORITY_CLASS else "")
         for (rule, name), paths in paths_by_need.items()
@@ -170,12 +170,12 @@ def storage_class_needs(claims: Iterable[Claim]) -> list[Need]:
     return [Need(STORAGE_CLASS, name, tuple(paths)) for name, paths in paths_by_name.items()]
 
 
-def _entry_needs(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
+def _entry_needs(subject: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
     yield from _valid_names(entry, _pod_needs(entry.rjob.pod_spec))
-    topology = affinity_topology(js, entry)
+    topology = affinity_topology(subject.js, entry.rjob)
     if topology is not None and not qualified_name(topology):
-        yield TOPOLOGY, topology, _topology_holder(js, entry).at("metadata", "annotations", EXCLUSIVE_TOPOLOGY)
-    if QUEUE_NAME not in js.js.metadata.labels and (selector := _node_selector(entry.rjob.pod_spec)):
+        yield TOPOLOGY, topology, _topology_holder(subject, entry).at("metadata", "annotations", EXCLUSIVE_TOPOLOGY)
+    if QUEUE_NAME not in subject.js.metadata.labels and (selector := _node_selector(entry.rjob.pod_spec)):
         yield NODE_SELECTOR, selector, entry.pod_path.at("spec", "nodeSelector")
 
 
@@ -222,11 +222,11 @@ def _pod_needs(pod: JSON) -> Iterator[tuple[Rule, Any, Parts]]:
         yield STORAGE_CLASS, dig(volume, *class_path), ("volumes", i, *class_path)
 
 
-def _topology_holder(js: Subject, entry: Entry) -> Path:
+def _topology_holder(subject: Subject, entry: Entry) -> Path:
     """The path of the object whose annotation sets the topology: Job template, JobSet or pod template."""
     if EXCLUSIVE_TOPOLOGY in entry.template.metadata.annotations:
         return entry.path.at("template")
-    return Path() if EXCLUSIVE_TOPOLOGY in js.js.metadata.annotations else entry.pod_path
+    return Path() if EXCLUSIVE_TOPOLOGY in subject.js.metadata.annotations else entry.pod_path
 
 
 class _Existence(NamedTuple):

@@ -28,16 +28,18 @@ class Source:
     name: str
     layer: Layer = Layer.WEBHOOK
 
-    def error(self, name: str, message: str, fix: str, kind: ErrorType = ErrorType.INVALID, *, gates: str = "") -> Rule:
-        """A rule that refuses a JobSet. `name` is its id; `message`, `fix` and `gates` are templates."""
-        return Rule(name, kind, message, fix, self.name, self.layer, gates=gates)
+    def error(
+        self, rule_id: str, message: str, fix: str, kind: ErrorType = ErrorType.INVALID, *, gates: str = ""
+    ) -> Rule:
+        """A rule that refuses a JobSet. `message`, `fix` and `gates` are templates."""
+        return Rule(rule_id, kind, message, fix, self.name, self.layer, gates=gates)
 
-    def warning(self, name: str, message: str, fix: str, kind: ErrorType = ErrorType.INVALID) -> Rule:
+    def warning(self, rule_id: str, message: str, fix: str, kind: ErrorType = ErrorType.INVALID) -> Rule:
         """A rule that only warns the author of the JobSet."""
-        return Rule(name, kind, message, fix, self.name, self.layer, Severity.WARNING)
+        return Rule(rule_id, kind, message, fix, self.name, self.layer, Severity.WARNING)
 
-    def gate(self, name: str, gate: str, without: str) -> Rule:
-        """A rule about a field that needs a feature gate; `without`: what happens while the gate is off."""
-        message = f"needs the feature gate {gate}: without it {without}"
+    def gate(self, rule_id: str, gate: str, effect_if_off: str) -> Rule:
+        """A rule that refuses a field while its feature gate is off."""
+        message = f"needs the feature gate {gate}: without it {effect_if_off}"
         fix = f"start the manager with --feature-gates={gate}=true, or remove the field"
-        return self.error(name, message, fix, ErrorType.FORBIDDEN, gates=f"{gate}=true")
+        return self.error(rule_id, message, fix, ErrorType.FORBIDDEN, gates=f"{gate}=true")

@@ -31,21 +31,22 @@ NO_POD = Source("docs/reference/validation.md#addresses").warning(
 )
 
 
-def check_addresses(js: Subject) -> Iterator[FieldError]:
+def check_addresses(subject: Subject) -> Iterator[FieldError]:
     """Findings about addresses with the name of this set that belong to none of its pods."""
-    if not js.js.dns_enabled or not js.name:
+    if not subject.js.dns_enabled or not subject.name:
         return
-    yield from islice((error for entry in js.entries_with(js.name) for error in _check_pod(js, entry)), MAX_FINDINGS)
+    found = (error for entry in subject.entries_with(subject.name) for error in _check_pod(subject, entry))
+    yield from islice(found, MAX_FINDINGS)
 
 
-def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:
+def _check_pod(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     for path, container in entry.each_container():
         for text_path, text, value_name in _texts(path, container):
-            if js.name in text:
-                yield from _check_text(js, entry, text_path, text, value_name)
+            if subject.name in text:
+                yield from _check_text(subject, entry, text_path, text, value_name)
 
 
-def _check_text(js: Subject, entry: Entry, text_path: Path, text: str, value_name: str) -> Iterator[FieldError]:
+def _check_text(subject: Subject, entry: Entry, text_path: Path, text: str, value_name: str) -> Iterator[FieldError]:
     """Findings about host names in a text, which is the value of the variable or flag `value_name`.
 
     A host name without a domain counts only with a port, or as the whole value of an address variable.
@@ -54,12 +55,12 @@ def _check_text(js: Subject, entry: Entry, text_path: Path, text: str, value_nam
     whole_value = text.rpartition("=")[2] if _ADDRESS_NAME.search(value_name) else ""
     for match in _HOST.finditer(text):
         host, domain_text, port = match.groups()
-        if host.startswith(f"{js.name}-"):
+        if host.startswith(f"{subject.name}-"):
             domain = domain_text[1:].split(".") if domain_text else []
             needs_no_domain = not has_search_domains and (bool(port) or match[0] == whole_value)
-            if _is_wrong_address(js, host, domain, needs_no_domain=needs_no_domain):
+            if _is_wrong_address(subject, host, domain, needs_no_domain=needs_no_domain):
                 address = match[0].removesuffix(port or "")
-                yield NO_POD.at(text_path, text, address=address, guess=partial(_suggestion, js, host))
+                yield NO_POD.at(text_path, text, address=address, guess=partial(_suggestion, subject, host))
 
 
 def _texts(path: Path, container: Container) -> Iterator[tuple[Path, str, str]]:
@@ -72,27 +73,27 @@ def _texts(path: Path, container: Container) -> Iterator[tuple[Path, str, str]]:
         last_word = text[:64]
 
 
-def _is_wrong_address(js: Subject, host: str, domain: list[str], *, needs_no_domain: bool) -> bool:
+def _is_wrong_address(subject: Subject, host: str, domain: list[str], *, needs_no_domain: bool) -> bool:
     """Whether an address means a pod of this set, but no pod has this address.
 
     Names of other Services and sets are ignored. `needs_no_domain`: a host name without a domain counts as an address.
     """
     if domain[1:2] == ["svc"]:
         return False
-    namespace = js.js.metadata.namespace
+    namespace = subject.js.metadata.namespace
     if namespace and domain[1:] and domain[1] != namespace:
         return False
-    is_pod = _has_pod(js, host)
+    is_pod = _has_pod(subject, host)
     if not domain:
         return needs_no_domain and is_pod
-    if domain[0] == subdomain(js.js):
-        return not is_pod and _is_like_pod(js, host)
-    return is_pod and (domain[0].startswith(js.name) or domain[0] in js.entries_by_name)
+    if domain[0] == subdomain(subject.js):
+        return not is_pod and _is_like_pod(subject, host)
+    return is_pod and (domain[0].startswith(subject.name) or domain[0] in subject.entries_by_name)
 
 
-def _has_pod(js: Subject, host: str) -> bool:
-    match = _POD_INDEXES.fullmatch(host[len(js.name) + 1 :])
-    entry = js.entries_by_name.get(match[1] or "") if match else None
+def _has_pod(subject: Subject, host: str) -> bool:
+    match = _POD_INDEXES.fullmatch(host[len(subject.name) + 1 :])
+    entry = subject.entries_by_name.get(match[1] or "") if match else None
     if match is None or entry is None or entry.job.completion_mode == "NonIndexed":
         return False
     job, pod = match[2], match[3]
@@ -100,21 +101,21 @@ def _has_pod(js: Subject, host: str) -> bool:
     return has_no_leading_zeros and int(job) < entry.rjob.replicas and int(pod) < (entry.job.completions or 1)
 
 
-def _is_like_pod(js: Subject, host: str) -> bool:
+def _is_like_pod(subject: Subject, host: str) -> bool:
     """Whether a host name has the form of a name of a pod or of a Job."""
-    tail = host[len(js.name) + 1 :]
+    tail = host[len(subject.name) + 1 :]
     name, _, index = tail.rpartition("-")
-    return _POD_INDEXES.fullmatch(tail) is not None or (name in js.entries_by_name and index.isdigit())
+    return _POD_INDEXES.fullmatch(tail) is not None or (name in subject.entries_by_name and index.isdigit())
 
 
-def _suggestion(js: Subject, host: str) -> str:
+def _suggestion(subject: Subject, host: str) -> str:
     pods = {
-        pod_base_name(js.name, entry.rjob.name, 0, 0): entry
-        for entry in js.entries
+        pod_base_name(subject.name, entry.rjob.name, 0, 0): entry
+        for entry in subject.entries
         if entry.rjob.replicas and entry.job.completion_mode != "NonIndexed"
     }
-    own_subdomain = subdomain(js.js)
-    if host in pods or _has_pod(js, host):
+    own_subdomain = subdomain(subject.js)
+    if host in pods or _has_pod(subject, host):
         return f"write {host}.{own_subdomain}"
     pod_name = nearest(host, pods) or next(iter(pods), "")
     return f"did you mean {pod_name}.{own_subdomain}?" if pod_name else "only pods of Indexed Jobs have addresses"

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from api.children import placement_annotations
-from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from kube.model.field import SPEC, FieldError
 from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.exit_codes import NO_VALUES
+from webhooks.jobset.rules.placement import affinity_topology
 from webhooks.jobset.subject import Subject
 
 _PATH = SPEC.at("failurePolicy", "avoidNodes")
@@ -41,10 +40,6 @@ def check_avoid_nodes(subject: Subject) -> Iterator[FieldError]:
         yield NO_VALUES.at(_PATH.at("onExitCodes", "values"), [])
     if codes is not None and subject.entries and not any(entry.never_restarts for entry in subject.entries):
         yield NO_CODES.at(_PATH.at("onExitCodes"))
-    if avoid_nodes.scope == "Domain" and not _has_exclusive_jobs(subject):
+    topologies = (affinity_topology(subject.js, entry.rjob) for entry in subject.entries)
+    if avoid_nodes.scope == "Domain" and not any(topologies):
         yield NO_DOMAIN.at(_PATH.at("scope"), avoid_nodes.scope)
-
-
-def _has_exclusive_jobs(subject: Subject) -> bool:
-    annotations = (placement_annotations(subject.js, rjob) for rjob in subject.js.spec.replicated_jobs)
-    return any(EXCLUSIVE_TOPOLOGY in each and NODE_SELECTOR_STRATEGY not in each for each in annotations)

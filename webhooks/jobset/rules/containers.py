@@ -25,9 +25,9 @@ COMMAND = _DOCS.warning("command-one-word", "this names one program with blanks 
 MEDIUM = _DOCS.warning("empty-dir-medium", "no kubelet knows this medium: the pod never starts", "{guess}")
 
 
-def check_containers(js: Subject) -> Iterator[FieldError]:
+def check_containers(subject: Subject) -> Iterator[FieldError]:
     """Findings about images, commands and media that no kubelet can use, at most as many as an answer lists."""
-    yield from islice((error for entry in js.entries for error in _check_pod(entry)), MAX_FINDINGS)
+    yield from islice((error for entry in subject.entries for error in _check_pod(entry)), MAX_FINDINGS)
 
 
 def _check_pod(entry: Entry) -> Iterator[FieldError]:

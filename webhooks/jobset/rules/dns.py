@@ -10,7 +10,7 @@ from webhooks.jobset.subject import Entry, Subject
 NETWORK = SPEC.at("network", "enableDNSHostnames")
 MAX_HOST_NAME = 64
 """Characters of a host name that Linux allows."""
-_DOMAIN = "svc.cluster.local"
+_SERVICE_DOMAIN = "svc.cluster.local"
 
 NO_DNS = Source("docs/reference/names-and-labels.md#headless-service").warning(
     "dns-off",
@@ -47,7 +47,7 @@ def check_dns_off(subject: Subject) -> Iterator[FieldError]:
 
 
 def check_pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Findings about fields of pods with which names of the set do not resolve, or no pod starts."""
+    """Findings about fields of a pod by which the pod does not resolve names of the set, or never starts."""
     pod, path, set_subdomain = entry.job.template.spec, entry.pod_path.at("spec"), subdomain(subject.js)
     if subject.js.dns_enabled:
         if _uses_dns_of_node(entry) and subject.pod_count > 1:
@@ -57,7 +57,7 @@ def check_pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     pod_subdomain = set_subdomain if subject.js.dns_enabled else pod.subdomain
     if pod.set_hostname_as_fqdn is True and pod.host_network is not True and pod_subdomain:
         namespace = subject.js.metadata.namespace or "default"
-        length = len(f"{_longest_host(subject, entry)}.{pod_subdomain}.{namespace}.{_DOMAIN}")
+        length = len(f"{_longest_host(subject, entry)}.{pod_subdomain}.{namespace}.{_SERVICE_DOMAIN}")
         if length > MAX_HOST_NAME:
             yield LONG_HOST_NAME.at(path.at("setHostnameAsFQDN"), True, length=length)
 
@@ -68,7 +68,7 @@ def _uses_dns_of_node(entry: Entry) -> bool:
 
 
 def _longest_host(subject: Subject, entry: Entry) -> str:
-    """The host name of the pod with the highest indexes; without indexes, with the suffix of the pod's name."""
+    """The host name of the pod with the highest indexes. A pod of a NonIndexed Job has five random characters."""
     job = job_name(subject.name, entry.rjob.name, max(entry.rjob.replicas - 1, 0))
     is_indexed = entry.job.completion_mode != "NonIndexed"
     return f"{job}-{max((entry.job.completions or 1) - 1, 0) if is_indexed else 'xxxxx'}"

@@ -93,7 +93,8 @@ def check_min_succeeded(subject: Subject) -> Iterator[FieldError]:
         rjob if rjob.elastic is None else msgspec.structs.replace(rjob, replicas=min(rjob.elastic.min, rjob.replicas))
         for rjob in spec.replicated_jobs
     )
-    total, fewest_total = share.total(spec), share.total(msgspec.structs.replace(spec, replicated_jobs=smallest_rjobs))
+    total = share.possible_successes(spec)
+    fewest_total = share.possible_successes(msgspec.structs.replace(spec, replicated_jobs=smallest_rjobs))
     if fewest_total is not None and total is not None and fewest_total < policy.min_succeeded <= total:
         yield MIN_SUCCEEDED_NEVER.at(MIN_SUCCEEDED, policy.min_succeeded, total=fewest_total, units=units(policy))
 

@@ -1,13 +1,13 @@
 """Exit codes (exitCodePolicy, onExitCodes): they need containers that do not restart, and have one meaning each."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from api.exit_codes import exit_codes_of, pod_failure_rules
 from api.jobset import JobSet
 from api.policies import ExitCodePolicy, FailurePolicyRule
 from api.restart_agent import reporting_container
-from kube.model.field import ErrorType, FieldError, Path
+from kube.model.field import ErrorType, FieldError, Path, join_names
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from kube.model.suggest import did_you_mean
@@ -112,7 +112,8 @@ def _check_codes(path: Path, policy: ExitCodePolicy, own_rules: list[JSON]) -> I
     for i, rule in enumerate(own_rules[:MAX_POD_FAILURE_RULES]):
         decided_codes = {code for code in undecided_codes if _decides(rule, code, policy.container_name)}
         if decided_codes:
-            yield TAKEN_BEFORE.at(path, by=i, codes=_shortlist([str(code) for code in sorted(decided_codes)]))
+            codes = join_names([str(code) for code in sorted(decided_codes)], _MAX_NAMED)
+            yield TAKEN_BEFORE.at(path, by=i, codes=codes)
         undecided_codes -= decided_codes
 
 
@@ -143,7 +144,7 @@ def check_failure_rules(subject: Subject) -> Iterator[FieldError]:
         else:
             names, container_names = names_without_codes, containers
         if names:
-            yield RULE_RESTART_POLICY.at(path, names=_shortlist(names))
+            yield RULE_RESTART_POLICY.at(path, names=join_names(names, _MAX_NAMED))
         yield from _check_container(path.at("containerName"), rule, container_names)
 
 
@@ -156,8 +157,3 @@ def _check_container(path: Path, rule: FailurePolicyRule, container_names: tuple
     name = rule.on_exit_codes.container_name if rule.on_exit_codes else ""
     if name and name not in container_names:
         yield RULE_CONTAINER.at(path, name, names_that_exist=partial(did_you_mean, name, container_names))
-
-
-def _shortlist(words: Sequence[str]) -> str:
-    more = f" and {len(words) - _MAX_NAMED} more" if len(words) > _MAX_NAMED else ""
-    return ", ".join(words[:_MAX_NAMED]) + more

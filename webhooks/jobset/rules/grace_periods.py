@@ -30,6 +30,7 @@ def check_grace_periods(subject: Subject) -> Iterator[FieldError]:
     """
     policy = subject.failure_policy
     periods = [_seconds(entry) for entry in subject.entries]
+    # If the only pod of a Job fails, no other pod of this Job has to end.
     periods_of_failed_job = [_seconds(entry) for entry in subject.entries if pods_at_once(entry.job) > 1]
     has_one_job = sum(entry.rjob.replicas for entry in subject.entries) < 2
     ends_at_once = policy.restart_strategy == IN_PLACE or policy.fail_on == "FailureTarget" or has_one_job

@@ -6,8 +6,8 @@ See docs/reference/validation.md#managedby.
 from collections.abc import Iterator
 
 from api.keys import JOB_CONTROLLER, MULTIKUEUE, MULTIKUEUE_ORIGIN, OWN_FIELDS_COPY, QUEUE_NAME
-from api.own_fields import own_locations
-from kube.model.field import SPEC, ErrorType, FieldError
+from api.own_fields import own_field_locations
+from kube.model.field import SPEC, ErrorType, FieldError, Path
 from kube.model.validation import byte_length, dns1123_subdomain, http_path
 from webhooks.jobset.copies import ANNOTATION, MAX_BYTES, first_difference, own_values, read_values
 from webhooks.jobset.rules import Source
@@ -69,11 +69,11 @@ def check_copied_fields(subject: Subject) -> Iterator[FieldError]:
         rule, path = (NOT_SENT, PATH) if is_sent else (ALTERED, ANNOTATION)
         yield rule.at(path, place=difference, key=OWN_FIELDS_COPY)
     elif is_sent:
-        sent_fields = [
-            (field, path) for _, path, field, value in own_locations(subject.raw_spec) if field.changes_behavior(value)
-        ]
-        first_paths = {field.effect_of_loss: path for field, path in reversed(sent_fields)}
-        yield from (DROPPED.at(path, happens=happens) for happens, path in first_paths.items())
+        path_by_effect: dict[str, Path] = {}
+        for _, field_path, field, value in own_field_locations(subject.raw_spec):
+            if field.changes_behavior(value):
+                path_by_effect.setdefault(field.effect_of_loss, field_path)
+        yield from (DROPPED.at(path, happens=effect) for effect, path in path_by_effect.items())
 
 
 def check_jobs(_: Subject, entry: Entry) -> Iterator[FieldError]:

@@ -29,35 +29,34 @@ QUEUE = Source("docs/reference/validation.md#labels-and-annotations").warning(
 )
 
 
-def check_queue_label(js: Subject) -> Iterator[FieldError]:
+def check_queue_label(subject: Subject) -> Iterator[FieldError]:
     """Findings about Kueue's queue label on templates of a JobSet without a queue label.
 
     Such a set runs without a quota, or never.
     """
-    if QUEUE_NAME in js.js.metadata.labels:
+    if QUEUE_NAME in subject.js.metadata.labels:
         return
-    for entry in js.entries[:MAX_FINDINGS]:
+    for entry in subject.entries[:MAX_FINDINGS]:
         for path, template in ((entry.path.at("template"), entry.template), (entry.pod_path, entry.job.template)):
             if (queue := template.metadata.labels.get(QUEUE_NAME)) is not None:
                 yield QUEUE.at(path.at("metadata", "labels", QUEUE_NAME), queue)
                 break
 
 
-def check_unknown_keys(js: Subject) -> Iterator[FieldError]:
+def check_unknown_keys(subject: Subject) -> Iterator[FieldError]:
     """Findings about unknown keys with a prefix of JobSet, on the set, on Job templates and on pod templates."""
-    yield from islice(
-        (UNKNOWN.at(path.at(key), guess=partial(_suggestion, key)) for path, key in _unknown_keys(js)), MAX_FINDINGS
-    )
+    for path, key in islice(_unknown_keys(subject), MAX_FINDINGS):
+        yield UNKNOWN.at(path.at(key), guess=partial(_suggestion, key))
 
 
-def _unknown_keys(js: Subject) -> Iterator[tuple[Path, str]]:
+def _unknown_keys(subject: Subject) -> Iterator[tuple[Path, str]]:
     """The path of the labels or annotations, and the key, of each unknown key with a prefix of JobSet."""
-    meta = js.js.metadata
+    meta = subject.js.metadata
     key_maps: list[tuple[Path, str, Iterable[str]]] = [
         (Path(("metadata",)), "annotations", meta.annotations),
         (Path(("metadata",)), "labels", meta.labels),
     ]
-    for entry in js.entries:
+    for entry in subject.entries:
         for path, template in ((entry.path.at("template"), entry.template), (entry.pod_path, entry.job.template)):
             key_maps.append((path.at("metadata"), "annotations", template.metadata.annotations))
             key_maps.append((path.at("metadata"), "labels", template.metadata.labels))

@@ -49,20 +49,21 @@ CHIPS = _DOCS.warning(
 )
 
 
-def check_numbers(js: Subject) -> Iterator[FieldError]:
+def check_numbers(subject: Subject) -> Iterator[FieldError]:
     """Findings about numbers that contradict each other, at most as many as an answer lists."""
-    deadline_seconds, start_seconds = js.js.spec.active_deadline_seconds, js.failure_policy.start_timeout_seconds
+    deadline_seconds = subject.js.spec.active_deadline_seconds
+    start_seconds = subject.failure_policy.start_timeout_seconds
     if deadline_seconds is not None and start_seconds is not None and start_seconds >= deadline_seconds:
         yield START_TIMEOUT_NEVER.at(FAILURE.at("startTimeoutSeconds"), start_seconds, seconds=deadline_seconds)
-    yield from islice((error for entry in js.entries for error in _check_entry(js, entry)), MAX_FINDINGS)
+    yield from islice((error for entry in subject.entries for error in _check_entry(subject, entry)), MAX_FINDINGS)
 
 
-def check_endless_containers(js: Subject) -> Iterator[FieldError]:
+def check_endless_containers(subject: Subject) -> Iterator[FieldError]:
     """Findings about containers that always restart, in Jobs that the success policy waits for."""
-    policy = js.js.spec.success_policy
+    policy = subject.js.spec.success_policy
     if policy and (policy.operator == "Any" or policy.min_succeeded is not None):
         return
-    targets = js.targets(policy.target_replicated_jobs if policy else ())
+    targets = subject.targets(policy.target_replicated_jobs if policy else ())
     yield from islice((error for entry in targets for error in _check_restart_policies(entry)), MAX_FINDINGS)
 
 
@@ -72,21 +73,21 @@ def _check_restart_policies(entry: Entry) -> Iterator[FieldError]:
             yield NEVER_ENDS.at(path.at("restartPolicy"), container.restart_policy)
 
 
-def _check_entry(js: Subject, entry: Entry) -> Iterator[FieldError]:
+def _check_entry(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     if entry.job.active_deadline_seconds == 0 and entry.rjob.replicas:
         yield DEADLINE_ZERO.at(entry.job_path.at("activeDeadlineSeconds"), 0)
     if entry.pod_count:
-        yield from _check_terms(js, entry)
-        yield from _check_chips(js, entry)
+        yield from _check_terms(subject, entry)
+        yield from _check_chips(subject, entry)
 
 
-def _check_terms(js: Subject, entry: Entry) -> Iterator[FieldError]:
+def _check_terms(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Findings about terms that keep pods of an exclusive Job out of the Job's domain."""
-    topology, pods = affinity_topology(js, entry), pods_at_once(entry.job)
+    topology, pods = affinity_topology(subject.js, entry.rjob), pods_at_once(entry.job)
     if topology is None or pods < 2:
         return
     spec, path = entry.rjob.pod_spec, entry.pod_path.at("spec")
-    labels = {**entry.job.template.metadata.labels, JOBSET_NAME: js.name, REPLICATED_JOB_NAME: entry.rjob.name}
+    labels = {**entry.job.template.metadata.labels, JOBSET_NAME: subject.name, REPLICATED_JOB_NAME: entry.rjob.name}
     for field_path, term, limit in (*_anti_affinity_terms(spec, path), *_spread_constraints(spec, path)):
         if limit < pods and dig(term, "topologyKey") == topology and _selects(term, labels):
             yield TERMS_APART.at(field_path, topology, pods=pods, key=topology, most=limit)
@@ -119,7 +120,7 @@ def _selects(term: Any, labels: dict[str, Any]) -> bool:
     return all(labels.get(key) == value for key, value in match_labels.items())
 
 
-def _check_chips(js: Subject, entry: Entry) -> Iterator[FieldError]:
+def _check_chips(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """A finding about pods that do not fill TPU slices of several nodes.
 
     With exclusive placement the pods of one Job have to fill them, else the pods of the ReplicatedJob.
@@ -128,7 +129,7 @@ def _check_chips(js: Subject, entry: Entry) -> Iterator[FieldError]:
     sides = topology[:40].split("x") if isinstance(topology, str) else []
     if not sides or not all(side.isascii() and side.isdigit() for side in sides):
         return
-    pods = entry.pod_count if affinity_topology(js, entry) is None else pods_at_once(entry.job)
+    pods = entry.pod_count if affinity_topology(subject.js, entry.rjob) is None else pods_at_once(entry.job)
     chips, each = prod(map(int, sides)), _chips_of_pod(entry)
     if chips > _MAX_CHIPS_PER_NODE and each and each * pods % chips:
         field_path = entry.pod_path.at("spec", "nodeSelector", _TPU_TOPOLOGY_LABEL)

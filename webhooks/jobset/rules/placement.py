@@ -11,9 +11,12 @@ from collections.abc import Iterator
 
 from api.children import placement_annotations
 from api.exclusive import EXCLUDED_NAMESPACES
+from api.jobset import JobSet, ReplicatedJob
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.names import namespaced_job
 from kube.model.field import FieldError, Path
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
 from kube.model.validation import MAX_LABEL, byte_length, qualified_name
 from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.names import longest_job_name
@@ -69,7 +72,7 @@ WITHOUT_WEBHOOKS = Source("manifests/README.md").warning(
 def check_jobset(subject: Subject) -> Iterator[FieldError]:
     """Check the placement annotations of the JobSet itself."""
     annotations, namespace = subject.js.metadata.annotations, subject.js.metadata.namespace
-    topologies = (affinity_topology(subject, entry) for entry in subject.entries)
+    topologies = (affinity_topology(subject.js, entry.rjob) for entry in subject.entries)
     topology = next((key for key in topologies if key is not None), None)
     if EXCLUSIVE_TOPOLOGY in annotations:
         yield from _check_topology(_ANNOTATIONS, annotations)
@@ -83,7 +86,7 @@ def check_replicated_job(subject: Subject, entry: Entry) -> Iterator[FieldError]
     """Check the placement of one ReplicatedJob, by the annotations of all three levels."""
     job_annotations = entry.template.metadata.annotations
     job_path = entry.path.at("template").at(*_ANNOTATIONS.parts)
-    topology = affinity_topology(subject, entry)
+    topology = affinity_topology(subject.js, entry.rjob)
     if EXCLUSIVE_TOPOLOGY in job_annotations:
         yield from _check_topology(job_path, job_annotations)
     elif NODE_SELECTOR_STRATEGY in job_annotations:
@@ -99,12 +102,13 @@ def check_replicated_job(subject: Subject, entry: Entry) -> Iterator[FieldError]
             yield rule.at(path, entry.job.completion_mode, topology=topology, key=EXCLUSIVE_TOPOLOGY)
 
 
-def affinity_topology(subject: Subject, entry: Entry) -> str | None:
+def affinity_topology(js: JobSet, rjob: ReplicatedJob) -> str | None:
     """The topology by which affinity places the Jobs of a ReplicatedJob exclusively; None if it does not."""
-    annotations = placement_annotations(subject.js, entry.rjob)
+    annotations = placement_annotations(js, rjob)
     if NODE_SELECTOR_STRATEGY in annotations:
         return None
-    return annotations.get(EXCLUSIVE_TOPOLOGY, entry.job.template.metadata.annotations.get(EXCLUSIVE_TOPOLOGY))
+    pod_annotations: JSON = dig(rjob.job_spec, "template", "metadata", "annotations") or {}
+    return annotations.get(EXCLUSIVE_TOPOLOGY, pod_annotations.get(EXCLUSIVE_TOPOLOGY))
 
 
 def _strategy_without_topology(path: Path, annotations: dict[str, str], topology: str | None) -> FieldError:

@@ -10,7 +10,7 @@ from itertools import islice, pairwise
 
 from api import elastic
 from api.batch import pods_at_once
-from api.elastic_variables import NODES_VARIABLE, is_replaced
+from api.elastic_variables import NODES_VARIABLE, is_replaced_node_count
 from api.keys import COMPLETION_INDEX, JOB_GLOBAL_INDEX, JOB_INDEX
 from kube.model.field import FieldError, Path
 from kube.model.jsontree import items
@@ -42,10 +42,10 @@ RESTARTS_ALONE = _DOCS.warning(
 )
 
 
-def check_ranks(js: Subject) -> Iterator[FieldError]:
+def check_ranks(subject: Subject) -> Iterator[FieldError]:
     """Findings about numbers and indexes that do not fit the pods, at most as many as an answer lists."""
-    sizes = _GroupSizes(js)
-    findings = (error for entry in js.entries for error in _check_entry(sizes, entry))
+    sizes = _GroupSizes(subject)
+    findings = (error for entry in subject.entries for error in _check_entry(sizes, entry))
     yield from islice(findings, MAX_FINDINGS)
 
 
@@ -55,24 +55,25 @@ class _GroupSizes:
     `node_numbers`: by index of a ReplicatedJob, the numbers of nodes in its commands, with their paths.
     """
 
-    def __init__(self, js: Subject) -> None:
-        self.js = js
-        workers = (entry for entry in js.entries if not entry.rjob.spare_for)
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        workers = (entry for entry in subject.entries if not entry.rjob.spare_for)
         numbered_indexes = {entry.index for entry in workers if _gets_node_number(entry)}
         self.node_numbers = {
             entry.index: list(
-                _node_numbers(entry, follows_jobs=js.gates[elastic.GATE] and numbered_indexes == {entry.index})
+                _node_numbers(entry, follows_jobs=subject.gates[elastic.GATE] and numbered_indexes == {entry.index})
             )
-            for entry in js.entries
+            for entry in subject.entries
         }
-        self._entries_by_pods = Counter(entry.pod_count for entry in js.entries)
-        self._pods_with_numbers = sum(entry.pod_count for entry in js.entries if self.node_numbers[entry.index])
+        self._entries_by_pods = Counter(entry.pod_count for entry in subject.entries)
+        self._pods_with_numbers = sum(entry.pod_count for entry in subject.entries if self.node_numbers[entry.index])
 
     def is_possible(self, entry: Entry, count: int) -> bool:
         """Whether `count` pods, some of them of this ReplicatedJob, may work together."""
         pods = entry.pod_count
         is_sum_of_two = self._entries_by_pods[count - pods] > (count == 2 * pods)
-        return is_sum_of_two or count in {pods_at_once(entry.job), pods, self._pods_with_numbers, self.js.pod_count}
+        known_counts = {pods_at_once(entry.job), pods, self._pods_with_numbers, self.subject.pod_count}
+        return is_sum_of_two or count in known_counts
 
 
 def _check_entry(sizes: _GroupSizes, entry: Entry) -> Iterator[FieldError]:
@@ -89,7 +90,7 @@ def _check_entry(sizes: _GroupSizes, entry: Entry) -> Iterator[FieldError]:
 def _wrong_number(sizes: _GroupSizes, entry: Entry, text_path: Path, count: int) -> FieldError:
     job_pods, entry_pods = pods_at_once(entry.job), entry.pod_count
     pods = f"{job_pods} pods in a Job" + (f", {entry_pods} in all its Jobs" if entry_pods != job_pods else "")
-    numbers = " or ".join(str(number) for number in dict.fromkeys((job_pods, entry_pods, sizes.js.pod_count)))
+    numbers = " or ".join(str(number) for number in dict.fromkeys((job_pods, entry_pods, sizes.subject.pod_count)))
     return NODES.at(
         text_path, count, count=count, pods=pods, pods_of=f"{numbers}, or change parallelism and completions"
     )
@@ -111,7 +112,7 @@ def _node_numbers(entry: Entry, *, follows_jobs: bool) -> Iterator[tuple[Path, i
         for text_path, variable in path.at("env").each(container.env):
             number = variable.value if isinstance(variable.value, str) else ""
             if variable.name == NODES_VARIABLE and _NUMBER.fullmatch(number):
-                follows = follows_jobs and pods_at_once(entry.job) == 1 and is_replaced(entry.rjob, number)
+                follows = follows_jobs and pods_at_once(entry.job) == 1 and is_replaced_node_count(entry.rjob, number)
                 yield text_path.at("value"), entry.rjob.replicas if follows else int(number)
         texts = list(command_words(path, container))
         for text_path, text in texts:
@@ -152,7 +153,7 @@ def _referenced_fields(entry: Entry) -> Iterator[str]:
 
 def _check_restarts(sizes: _GroupSizes, entry: Entry) -> Iterator[FieldError]:
     """A finding about pods that work together, if a failed container restarts alone before the set restarts."""
-    policy, job = sizes.js.failure_policy, entry.job
+    policy, job = sizes.subject.failure_policy, entry.job
     if not policy.max_restarts or policy.restart_strategy == IN_PLACE or pods_at_once(job) < 2:
         return
     limit = job.backoff_limit or 0

@@ -5,17 +5,14 @@ from collections.abc import Iterator
 from api.batch import pods_at_once
 from api.gangs import MAX_JOBS, ROOT, Group, grouped_jobs
 from api.jobset import ReplicatedJob
-from api.scheduling import EntryScheduling, GroupsPolicy
+from api.scheduling import MAX_TEMPLATES, EntryScheduling, GroupsPolicy
 from api.stages import is_ordered, stages
-from kube.model.field import ErrorType, FieldError, Path
+from kube.model.field import ErrorType, FieldError, Path, join_names
 from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.scheduling import ENTRIES, POLICY, SCHEDULING
 from webhooks.jobset.rules.targets import unknown_targets
 from webhooks.jobset.subject import Subject
 
-MAX_TEMPLATES = 8
-"""The most templates of groups in a list of a Workload: a limit of Kubernetes."""
-_MAX_NAMES = 5
 _TARGETS = "targetReplicatedJobs"
 _MIN_GROUP_COUNT = (POLICY, "gang", "minGroupCount")
 
@@ -105,8 +102,7 @@ def check_targets(subject: Subject) -> Iterator[FieldError]:
     workers = (rjob.name for rjob in subject.js.spec.replicated_jobs if not rjob.spare_for)
     untargeted = [name for name in workers if name not in first_entries]
     if untargeted and not set_has_policy:
-        names = ", ".join(f'"{name}"' for name in untargeted[:_MAX_NAMES])
-        names += f" and {len(untargeted) - _MAX_NAMES} more" if len(untargeted) > _MAX_NAMES else ""
+        names = join_names([f'"{name}"' for name in untargeted])
         yield NOT_TARGETED.at(ENTRIES, names=names, first=untargeted[0])
 
 

@@ -97,7 +97,7 @@ def check_exclusive_placement(subject: Subject) -> Iterator[FieldError]:
     Followers are gated until their leader has a node, and kube-scheduler tries no group that has a gated pod.
     """
     for entry in subject.entries if subject.js.spec.scheduling is not None else ():
-        topology = affinity_topology(subject, entry)
+        topology = affinity_topology(subject.js, entry.rjob)
         if topology is not None and pods_at_once(entry.rjob) > 1:
             words = {"topology": topology, "key": EXCLUSIVE_TOPOLOGY}
             yield EXCLUSIVE.at(entry.path.at("template"), entry.rjob.name, **words)

@@ -36,20 +36,20 @@ NEAR_ETCD_LIMIT = ETCD_LIMIT * 9 // 10
 """Bytes from which a set is near the limit. Further clients add entries to its managedFields."""
 
 
-def check_counts(js: Subject) -> Iterator[FieldError]:
+def check_counts(subject: Subject) -> Iterator[FieldError]:
     """Check the number of Jobs and pods of the set. A finding has the path of the largest ReplicatedJob."""
-    for rule, limit, count in ((JOBS, js.limits.jobs, _job_count), (PODS, js.limits.pods, _pod_count)):
-        total = sum(map(count, js.entries))
+    for rule, limit, count in ((JOBS, subject.limits.jobs, _job_count), (PODS, subject.limits.pods, _pod_count)):
+        total = sum(map(count, subject.entries))
         if total > limit:
-            largest = max(js.entries, key=count)
+            largest = max(subject.entries, key=count)
             yield rule.at(largest.path.at("replicas"), most=limit, count=total)
 
 
-def check_stored_size(js: Subject) -> Iterator[FieldError]:
+def check_stored_size(subject: Subject) -> Iterator[FieldError]:
     """A warning if the set with its status may not fit into etcd, whose limit may have been raised."""
-    actions = (named.action for named in named_actions(js.failure_policy))
-    has_part_restarts = any(action.restarts_part and action.is_enabled(js.gates) for action in actions)
-    total = js.size + largest_status_size(js.js, restarts_single_jobs=has_part_restarts)
+    actions = (named.action for named in named_actions(subject.failure_policy))
+    has_part_restarts = any(action.restarts_part and action.is_enabled(subject.gates) for action in actions)
+    total = subject.size + largest_status_size(subject.js, restarts_single_jobs=has_part_restarts)
     if total > NEAR_ETCD_LIMIT:
         yield STORED_SIZE.at(SPEC.at("replicatedJobs"), size=f"{total // 1024:,}", most=f"{ETCD_LIMIT // 1024:,}")
 

@@ -118,7 +118,7 @@ def check_job_count(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """
     name, spec = entry.rjob.spare_for, subject.js.spec.scheduling
     target = subject.entries_by_name.get(name)
-    if target is None or spec is None or not spec.job_topology(name):
+    if target is None or spec is None or not spec.job_topology_keys(name):
         return
     replicas = target.rjob.replicas
     if entry.rjob.replicas > replicas:
@@ -175,7 +175,7 @@ def check_scheduling_groups(subject: Subject) -> Iterator[FieldError]:
             reason = "pods share devices, since the spare is in no group"
             instead = f"remove resourceClaims of {levels_with_claims[name].path}"
             yield PLACED.at(path, name, why=reason, instead=instead)
-        elif (spec.shared_topology(name) or spec.job_topology(name)) and _has_affinity(target):
+        elif (spec.shared_topology_keys(name) or spec.job_topology_keys(name)) and _has_affinity(target):
             reason = "its affinity to the pods of the group, which keeps it in their domain, meets another one"
             yield PLACED.at(path, name, why=reason, instead=f"remove the required podAffinity of replicatedJob {name}")
         elif _has_domains(placement_annotations(subject.js, target)):

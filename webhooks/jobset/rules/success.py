@@ -175,4 +175,4 @@ def total_contribution(subject: Subject, names: Iterable[str]) -> int | None:
     policy = msgspec.structs.replace(
         spec.success_policy or SuccessPolicy(), target_replicated_jobs=tuple(dict.fromkeys(names))
     )
-    return share.total(msgspec.structs.replace(spec, success_policy=policy))
+    return share.possible_successes(msgspec.structs.replace(spec, success_policy=policy))

@@ -6,7 +6,7 @@ See docs/reference/validation.md#suspension.
 from collections.abc import Iterator
 
 from api.keys import DELETE_ON_SUSPEND, SKIP_SUSPEND
-from api.suspension import GATE, is_left_to_others
+from api.suspension import GATE, leaves_suspension_to_others
 from kube.model.field import SPEC, ErrorType, FieldError, Path
 from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Subject
@@ -29,7 +29,7 @@ VALUE = _DOCS.warning("suspension-option-value", "has no effect: only true has",
 def check_suspend(subject: Subject) -> Iterator[FieldError]:
     """A finding about the field `suspend` of a set whose Jobs another controller suspends."""
     suspend = subject.js.spec.suspend
-    if suspend is not None and is_left_to_others(subject.js, subject.gates):
+    if suspend is not None and leaves_suspension_to_others(subject.js, subject.gates):
         yield LEFT_TO_OTHERS.at(SPEC.at("suspend"), suspend, key=SKIP_SUSPEND)
 
 

@@ -52,13 +52,15 @@ UNDEFINED = _DOCS.warning("variable-undefined", "$({name}) stays a text: no vari
 DEFINED_LATER = _DOCS.warning("variable-later", "$({name}) stays a text: {why}", "{how}")
 
 
-def check_variables(js: Subject) -> Iterator[FieldError]:
+def check_variables(subject: Subject) -> Iterator[FieldError]:
     """Findings about variables that are not replaced, at most as many as an answer lists."""
-    yield from islice((error for entry in js.entries_with("$") for error in _check_pod(js, entry)), MAX_FINDINGS)
+    found = (error for entry in subject.entries_with("$") for error in _check_pod(subject, entry))
+    yield from islice(found, MAX_FINDINGS)
 
 
-def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:
-    jobset_variables = {REPLICAS_VARIABLE} if js.gates[elastic.GATE] and entry.rjob.elastic is not None else set[str]()
+def _check_pod(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+    is_elastic = subject.gates[elastic.GATE] and entry.rjob.elastic is not None
+    jobset_variables = {REPLICAS_VARIABLE} if is_elastic else set[str]()
     for path, container in entry.each_container():
         if container.env:
             yield from _check_env(entry, path, container, jobset_variables)

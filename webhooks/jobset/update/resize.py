@@ -113,8 +113,8 @@ def size_paths(change: Change) -> tuple[tuple[str, ...], ...]:
     return (JOB_COUNT_PATH, *(POD_COUNT_PATHS if change.is_elastic else ()))
 
 
-def size_findings(js: Subject, changes: Sequence[Change], *, is_finished: bool) -> Iterator[FieldError]:
-    """Findings about the new sizes. `js`: the new object. `is_finished`: whether the stored JobSet has ended."""
+def size_findings(subject: Subject, changes: Sequence[Change], *, is_finished: bool) -> Iterator[FieldError]:
+    """Findings about the new sizes. `subject`: the new object. `is_finished`: whether the stored JobSet has ended."""
     resized = [change for change in changes if change.is_resized]
     scaled = [change for change in changes if change.is_scaled]
     if is_finished:
@@ -123,10 +123,10 @@ def size_findings(js: Subject, changes: Sequence[Change], *, is_finished: bool) 
     else:
         for change in resized:
             yield from _check_pods(change)
-        emptied_changes = [change for change in scaled if not js.entries[change.index].rjob.replicas]
-        yield from _check_needed_jobs(js, emptied_changes)
-        yield from _check_min_succeeded(js, changes)
-    yield from _check_new_sizes(js, resized, scaled)
+        emptied_changes = [change for change in scaled if not subject.entries[change.index].rjob.replicas]
+        yield from _check_needed_jobs(subject, emptied_changes)
+        yield from _check_min_succeeded(subject, changes)
+    yield from _check_new_sizes(subject, resized, scaled)
 
 
 def _check_pods(change: Change) -> Iterator[FieldError]:
@@ -141,18 +141,18 @@ def _check_pods(change: Change) -> Iterator[FieldError]:
         yield TOGETHER.at(path, completions, parallelism=parallelism, completions=completions)
 
 
-def _check_needed_jobs(js: Subject, emptied_changes: Iterable[Change]) -> Iterator[FieldError]:
+def _check_needed_jobs(subject: Subject, emptied_changes: Iterable[Change]) -> Iterator[FieldError]:
     """Findings about ReplicatedJobs that lose their last Job, though another waits for it or the set needs it.
 
     `emptied_changes`: the ReplicatedJobs that lose their last Job.
     """
     waiting_by_awaited = {
-        item.name: entry.rjob.name for entry in reversed(js.entries) for item in entry.rjob.depends_on or ()
+        item.name: entry.rjob.name for entry in reversed(subject.entries) for item in entry.rjob.depends_on or ()
     }
-    awaited_by_stages = {rjob.name for stage in stages(js.js.spec)[:-1] for rjob in stage}
-    policy = js.js.spec.success_policy
+    awaited_by_stages = {rjob.name for stage in stages(subject.js.spec)[:-1] for rjob in stage}
+    policy = subject.js.spec.success_policy
     targets = frozenset(policy.target_replicated_jobs if policy else ())
-    set_is_empty = not any(entry.rjob.replicas for entry in js.entries)
+    set_is_empty = not any(entry.rjob.replicas for entry in subject.entries)
     for change in emptied_changes:
         name, path = change.new["name"], change.path.at(*JOB_COUNT_PATH)
         if name in waiting_by_awaited:
@@ -165,13 +165,13 @@ def _check_needed_jobs(js: Subject, emptied_changes: Iterable[Change]) -> Iterat
             yield REPLICAS_LAST.at(path, 0)
 
 
-def _check_min_succeeded(js: Subject, changes: Iterable[Change]) -> Iterator[FieldError]:
+def _check_min_succeeded(subject: Subject, changes: Iterable[Change]) -> Iterator[FieldError]:
     """Check that a smaller set keeps as many Jobs or pods as have to succeed. A share follows the size."""
-    policy = js.js.spec.success_policy
+    policy = subject.js.spec.success_policy
     if policy is None or not isinstance(policy.min_succeeded, int):
         return
-    names = {entry.rjob.name for entry in js.targets(policy.target_replicated_jobs)}
-    total = success.total_contribution(js, names)
+    names = {entry.rjob.name for entry in subject.targets(policy.target_replicated_jobs)}
+    total = success.total_contribution(subject, names)
     if total is None or total >= policy.min_succeeded:
         return
     words = {"needed": policy.min_succeeded, "total": total, "units": success.units(policy)}
@@ -195,18 +195,18 @@ def _number_or_one(rjob: JSON, keys: tuple[str, ...]) -> int:
     return number if isinstance(number, int) else 1
 
 
-def _check_new_sizes(js: Subject, resized: Sequence[Change], scaled: Sequence[Change]) -> Iterator[FieldError]:
+def _check_new_sizes(subject: Subject, resized: Sequence[Change], scaled: Sequence[Change]) -> Iterator[FieldError]:
     """Repeat the checks of a new JobSet about sizes. A ReplicatedJob without Jobs has no names to check."""
     if any(_has_larger_size(change) for change in (*resized, *scaled)):
-        yield from check_counts(js)
+        yield from check_counts(subject)
     scaled_indexes = {change.index for change in scaled}
     for index in sorted({change.index for change in resized} | scaled_indexes):
-        entry = js.entries[index]
-        yield from names.check_pod_count(js, entry)
+        entry = subject.entries[index]
+        yield from names.check_pod_count(subject, entry)
         if entry.rjob.replicas:
-            yield from names.check_job_names(js, entry) if index in scaled_indexes else ()
-            yield from names.check_pod_names(js, entry)
+            yield from names.check_job_names(subject, entry) if index in scaled_indexes else ()
+            yield from names.check_pod_names(subject, entry)
     for change in scaled:
         if _number_or_one(change.new, JOB_COUNT_PATH) > _number_or_one(change.old, JOB_COUNT_PATH):
-            yield from spares.check_job_count(js, js.entries[change.index])
-    yield from failure.check_replicas(js, [js.entries[change.index] for change in scaled])
+            yield from spares.check_job_count(subject, subject.entries[change.index])
+    yield from failure.check_replicas(subject, [subject.entries[change.index] for change in scaled])

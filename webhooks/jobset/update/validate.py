@@ -28,8 +28,7 @@ from webhooks.jobset.rules import (
     placement,
     suspension,
 )
-from webhooks.jobset.subject import Subject, Unreadable
-from webhooks.jobset.subject import subject as decode_subject
+from webhooks.jobset.subject import Subject, Unreadable, subject_of
 from webhooks.jobset.update.resize import JOB_COUNT_PATH, POD_COUNT_PATHS, Change, size_findings, size_paths
 from webhooks.jobset.update.resources import is_amount, with_amounts_of, with_value_of
 from webhooks.jobset.validate_create import scheduling_findings
@@ -270,5 +269,5 @@ def _new_faults(subject: Subject, old: JSON, check: SubjectCheck) -> Iterator[Fi
     stored: set[tuple[Rule | None, Path]] = set()
     if faults:
         with contextlib.suppress(Unreadable):
-            stored = {(error.rule, error.path) for error in check(decode_subject(old, subject.gates))}
+            stored = {(error.rule, error.path) for error in check(subject_of(old, subject.gates))}
     yield from (error for error in faults if (error.rule, error.path) not in stored)

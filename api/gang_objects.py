@@ -36,20 +36,20 @@ def build_workload(js: JobSet, forest: Forest) -> JSON:
     }
 
 
-def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang: int | None) -> JSON:
+def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang_size: int | None) -> JSON:
     """The body of a CompositePodGroup or PodGroup. `parent`: name of the composite above it, empty for a root.
 
-    `gang`: how many members are placed together now, which may be fewer than `group.gang`; None: basic policy.
+    `gang_size`: how many members are placed together now, maybe fewer than `group.gang_size`; None: basic policy.
     """
     parent_field: JSON = {"parentCompositePodGroupName": parent} if parent else {}
     return {
-        "apiVersion": ALPHA if group.composite else BETA,
+        "apiVersion": ALPHA if group.is_composite else BETA,
         "kind": group.kind,
         "metadata": _metadata(js, group.name, group),
         "spec": {
             **parent_field,
             "workloadRef": {"workloadName": forest.workload, "templateName": group.template},
-            **_fields(group, forest, gang),
+            **_fields(group, forest, gang_size),
         },
     }
 
@@ -66,7 +66,7 @@ def is_same(stored: StoredGroup, group: Group, parent: str) -> bool:
         (spec.parent_composite_pod_group_name or "") == parent
         and spec.workload_ref is not None
         and spec.workload_ref.template_name == group.template
-        and (spec.scheduling_policy.gang is None) == (group.gang is None)
+        and (spec.scheduling_policy.gang is None) == (group.gang_size is None)
         and "".join(constraint.key for constraint in topology) == group.topology
         and (not group.mode or mode is None or getattr(mode, group.mode) is not None)
         and {*spec.resource_claims} == {*group.claims}
@@ -108,20 +108,20 @@ def _templates(groups: tuple[Group, ...], forest: Forest) -> JSON:
     """The lists of templates of one level, each template once."""
     lists: dict[str, dict[str, JSON]] = {"podGroupTemplates": {}, "compositePodGroupTemplates": {}}
     for group in groups:
-        templates = lists["compositePodGroupTemplates" if group.composite else "podGroupTemplates"]
+        templates = lists["compositePodGroupTemplates" if group.is_composite else "podGroupTemplates"]
         if group.template not in templates:
             templates[group.template] = _template(group, forest)
     return {name: list(by_name.values()) for name, by_name in lists.items() if by_name}
 
 
 def _template(group: Group, forest: Forest) -> JSON:
-    return {"name": group.template, **_fields(group, forest, group.gang), **_templates(group.children, forest)}
+    return {"name": group.template, **_fields(group, forest, group.gang_size), **_templates(group.children, forest)}
 
 
-def _fields(group: Group, forest: Forest, gang: int | None) -> JSON:
+def _fields(group: Group, forest: Forest, gang_size: int | None) -> JSON:
     """The fields that a template and its groups have in common."""
-    count_field = "minGroupCount" if group.composite else "minCount"
-    fields: JSON = {"schedulingPolicy": {"basic": {}} if gang is None else {"gang": {count_field: gang}}}
+    count_field = "minGroupCount" if group.is_composite else "minCount"
+    fields: JSON = {"schedulingPolicy": {"basic": {}} if gang_size is None else {"gang": {count_field: gang_size}}}
     if group.topology:
         fields["schedulingConstraints"] = {"topology": [{"key": group.topology}]}
     if group.mode:

@@ -45,14 +45,14 @@ class Group(msgspec.Struct, frozen=True):
 
     - `name`: the name of the object. `template`: the name of its template in the Workload. The PodGroups of all Jobs of
       one ReplicatedJob share a template.
-    - `gang`: how many members, pods of a PodGroup or children of a composite, are placed together; None: basic policy.
+    - `gang_size`: how many pods of a PodGroup, or children of a composite, are placed together; None: basic policy.
     - `jobs`: (name, pods) of the Jobs whose pods belong to the group; how many pods a Job has at the same time.
     - `topology`: node label key. `mode`: disruption mode, `all` or `single`; empty if the spec has none.
     """
 
     template: str
     name: str
-    gang: int | None
+    gang_size: int | None
     jobs: tuple[tuple[str, int], ...] = ()
     children: tuple["Group", ...] = ()
     topology: str = ""
@@ -61,7 +61,7 @@ class Group(msgspec.Struct, frozen=True):
     replicated_jobs: tuple[str, ...] = ()
 
     @property
-    def composite(self) -> bool:
+    def is_composite(self) -> bool:
         return bool(self.children)
 
     @property
@@ -120,7 +120,7 @@ class Forest:
 
     @property
     def needs_composites(self) -> bool:
-        return any(root.composite for root in self.roots)
+        return any(root.is_composite for root in self.roots)
 
 
 def is_sequenced(spec: JobSetSpec) -> bool:
@@ -143,8 +143,8 @@ def forest(js: JobSet) -> Forest | None:
     return _Compiler(running_part(js), js.spec.scheduling).forest()
 
 
-def shape(js: JobSet) -> Forest | None:
-    """The trees as if every ReplicatedJob had one Job, which are small, for callers that do not count Jobs."""
+def sample_forest(js: JobSet) -> Forest | None:
+    """The trees as if no ReplicatedJob had more than one Job: they are small, for callers that do not count Jobs."""
     if js.spec.scheduling is None:
         return None
     rjobs = tuple(replace(rjob, replicas=min(rjob.replicas, 1)) for rjob in js.spec.replicated_jobs)
@@ -190,10 +190,10 @@ class _Compiler:
         if spec.scheduling_policy or spec.scheduling_constraints or spec.disruption_mode:
             return self._groups_below_root()
         roots = [root for entry in spec.replicated_jobs for root in self._groups_of_entry(entry)]
-        if len({root.composite for root in roots}) < 2:
+        if len({root.is_composite for root in roots}) < 2:
             return tuple(roots)
         # All roots of a Workload must be of one kind, so a PodGroup beside composites gets a composite of its own.
-        return tuple(root if root.composite else self._wrap_in_composite(root) for root in roots)
+        return tuple(root if root.is_composite else self._wrap_in_composite(root) for root in roots)
 
     def _groups_below_root(self) -> tuple[Group, ...]:
         """The tree of a spec with entries, if the whole set has fields of its own."""
@@ -260,7 +260,7 @@ class _Compiler:
             group = Group(
                 template=template,
                 name="",
-                gang=_min_count(job.scheduling_policy, pods),
+                gang_size=_min_count(job.scheduling_policy, pods),
                 claims=job.resource_claims,
                 replicated_jobs=(target,),
             )
@@ -284,7 +284,7 @@ class _Compiler:
         return Group(
             template=template,
             name=self._object_name(template, POD_GROUP),
-            gang=sum(pods for _, pods in jobs) if gang else None,
+            gang_size=sum(pods for _, pods in jobs) if gang else None,
             jobs=jobs,
             replicated_jobs=tuple(rjob.name for rjob in rjobs),
         )
@@ -305,7 +305,7 @@ class _Compiler:
         group = Group(
             template=template,
             name=self._object_name(template, COMPOSITE),
-            gang=(len(children) if min_groups is None else min_groups) if is_gang else None,
+            gang_size=(len(children) if min_groups is None else min_groups) if is_gang else None,
             children=children,
             replicated_jobs=tuple(dict.fromkeys(name for child in children for name in child.replicated_jobs)),
         )
@@ -317,7 +317,7 @@ class _Compiler:
         return Group(
             template=template,
             name=self._object_name(template, f"{COMPOSITE}/{group.name}"),
-            gang=None,
+            gang_size=None,
             children=(group,),
             replicated_jobs=group.replicated_jobs,
         )

@@ -113,27 +113,28 @@ def _too_few_pods(tree: Tree) -> StallCause | None:
     """The cause that fewer pods exist than the scheduler requires before it tries."""
     if _has_required_members(tree, tree.root):
         return None
-    short = [group for group in released_groups(tree) if not group.composite and not _has_required_members(tree, group)]
-    short_groups = [
+    pod_groups = (group for group in released_groups(tree) if not group.is_composite)
+    incomplete = [group for group in pod_groups if not _has_required_members(tree, group)]
+    pod_count_texts = [
         f"PodGroup {group.name} needs {required_members(tree, group)} pods, {_pod_count(tree, group)} exist"
-        for group in short[:MAX_NAMES]
+        for group in incomplete[:MAX_NAMES]
     ]
-    more = f" and {len(short) - MAX_NAMES} more groups likewise" if len(short) > MAX_NAMES else ""
-    lacking = [
+    more = f" and {len(incomplete) - MAX_NAMES} more groups likewise" if len(incomplete) > MAX_NAMES else ""
+    missing_pod_texts = [
         f"{job} ({tree.pod_counts.get(job, 0)} of {pods})"
-        for group in short
+        for group in incomplete
         for job, pods in group.jobs
         if tree.pod_counts.get(job, 0) < pods
     ]
-    lacking_jobs = f"; Jobs that lack pods: {join_names(lacking, MAX_NAMES)}" if lacking else ""
+    lacking_jobs = f"; Jobs that lack pods: {join_names(missing_pod_texts, MAX_NAMES)}" if missing_pod_texts else ""
     root = tree.root
     groups = ""
-    if root.composite:
+    if root.is_composite:
         ready = sum(_has_required_members(tree, child) for child in root.children)
         groups = (
             f"{root.kind} {root.name} needs {required_members(tree, root)} groups with their pods, {ready} have them; "
         )
-    problem = f"pods that have to be there first do not exist: {groups}{', '.join(short_groups)}{more}{lacking_jobs}"
+    problem = f"pods that have to be there first do not exist: {groups}{', '.join(pod_count_texts)}{more}{lacking_jobs}"
     return StallCause(
         "quorum", problem, "see what keeps those Jobs from having their pods; the scheduler tries when they exist"
     )
@@ -166,12 +167,12 @@ def required_members(tree: Tree, group: Group) -> int:
     """How many members are placed together, according to the stored group; 1 for a basic group."""
     stored = tree.stored_groups.get(group.name)
     gang = None if stored is None else stored.spec.scheduling_policy.gang
-    return gang.count if gang is not None else group.gang or 1
+    return gang.count if gang is not None else group.gang_size or 1
 
 
 def _has_required_members(tree: Tree, group: Group) -> bool:
     """Whether enough pods of the group exist for the scheduler to try."""
-    if group.composite:
+    if group.is_composite:
         return sum(_has_required_members(tree, child) for child in group.children) >= required_members(tree, group)
     return _pod_count(tree, group) >= required_members(tree, group)
 

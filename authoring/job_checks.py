@@ -18,7 +18,7 @@ from kube.model.job_rules.volumes import CLAIM
 from webhooks.jobset.cluster.children import ChildJob, child_jobs, is_created_by_us, with_identity
 from webhooks.jobset.cluster.claims import claims_of
 from webhooks.jobset.cluster.faults import claim_template_faults, job_faults
-from webhooks.jobset.cluster.new_findings import new_findings
+from webhooks.jobset.cluster.known_errors import without_consequences
 from webhooks.jobset.engine import MAX_FINDINGS, Findings
 from webhooks.jobset.subject import Unreadable, subject_of
 
@@ -69,7 +69,7 @@ def _claim_faults(js: JobSet) -> Iterator[FieldError]:
 def _new_faults(faults: Iterable[FieldError], findings: Findings, js: JobSet) -> list[FieldError]:
     """The faults that are not among the findings already, without repetitions."""
     distinct = {(error.path, error.verbatim): error for error in islice(faults, MAX_FINDINGS)}
-    return new_findings(distinct.values(), findings.errors, js)
+    return without_consequences(distinct.values(), findings.errors, js)
 
 
 def _with_replicas(js: JobSet) -> JobSet:

@@ -115,10 +115,10 @@ class _Gangs:
             self._created.add(group_forest.workload)
             yield build_workload(self._js, group_forest)
         pairs = [pair for root in group_forest.roots for pair in root.with_parents()]
-        for group, parent in sorted(pairs, key=lambda pair: not pair[0].composite):
+        for group, parent in sorted(pairs, key=lambda pair: not pair[0].is_composite):
             if group.name not in self._created and not names.isdisjoint(group.replicated_jobs):
                 self._created.add(group.name)
-                yield build_group(self._js, group_forest, group, parent, group.gang)
+                yield build_group(self._js, group_forest, group, parent, group.gang_size)
 
     def with_group(self, job: JSON) -> JSON:
         group = None if self._forest is None else self._forest.of_job(job["metadata"]["name"])

@@ -117,7 +117,9 @@ class ServerChecks:
         self._client = client
         self._is_temporary = is_temporary
         self._namespace = namespace or "default"
-        self._children = ClusterChecks(client, budget=BUDGET_SECONDS, has_author_rights=True, max_requests=MAX_REQUESTS)
+        self._children = ClusterChecks(
+            client, timeout=BUDGET_SECONDS, has_author_rights=True, max_requests=MAX_REQUESTS
+        )
 
     async def check(
         self, checks: Checks, sent: PreparedManifest, created: AbstractSet[Named] = frozenset()

@@ -13,7 +13,7 @@ from api.batch import OwnedObject
 from api.event import SeenEvent
 from api.exclusive import topology_of
 from api.gang_status import StoredGroup
-from api.gangs import forest, shape
+from api.gangs import forest, sample_forest
 from api.jobset import JobSet
 from api.leftovers import NOT_ENDED, LeftoverPod, owner_to_wait_for
 from api.selectors import one_of, other_attempts_selector
@@ -147,7 +147,7 @@ class _Gatherer:
         has_groups = js.spec.scheduling is not None
         misfits = [pod for pod, message in unscheduled if has_groups or MISFIT.search(message)]
         if misfits:
-            levels = {group.topology for group in trees.groups()} if (trees := shape(js)) is not None else set()
+            levels = {group.topology for group in trees.groups()} if (trees := sample_forest(js)) is not None else set()
             facts.node_offers = offers = await self._offers(misfits, topologies | levels)
             if offers is not None and any(lacking_resource(pod) and offers.fitting_nodes(pod.spec) for pod in misfits):
                 facts.placed_pods = await look_up.all_placed_pods(reader)

@@ -183,7 +183,7 @@ class _WaitingTree:
 
     def _findings_below(self, group: Group) -> list[Finding]:
         """The findings about waiting children of a CompositePodGroup, or the scheduler's findings about a PodGroup."""
-        if not group.composite:
+        if not group.is_composite:
             return self._scheduler_findings(group)
         waiting_groups = [child for child in group.children if self._pods(child)]
         findings = (
@@ -213,7 +213,7 @@ class _WaitingTree:
     def _misfits(self, group: Group) -> list[tuple[Finding, list[SeenPod]]]:
         """At most two findings about requirements of pods of a PodGroup that no node meets, with the pods of each."""
         pods_by_message: dict[str, tuple[Finding, list[SeenPod]]] = {}
-        for pod in () if group.composite else sorted(self._pods(group), key=lambda pod: pod.name):
+        for pod in () if group.is_composite else sorted(self._pods(group), key=lambda pod: pod.name):
             problem = unbound_claim(self._case, pod) or misfit(self._case, pod, in_group=True)
             exclusion = (
                 None
@@ -270,7 +270,7 @@ class _WaitingTree:
         if lack is None or len(lacking_groups) != 1:
             return ""
         [above] = lacking_groups
-        members = "groups" if above.composite else "pods"
+        members = "groups" if above.is_composite else "pods"
         has_domains = above.topology and lack.placements
         location = f" in the first of {lack.placements} {noun(above.topology)}s" if has_domains else ""
         room = f"there is room for {lack.fit}{location}"
@@ -278,7 +278,7 @@ class _WaitingTree:
 
     def _ignored_groups(self) -> list[Finding]:
         """At most one finding, that the scheduler has given nodes to pods and ignored their groups."""
-        leaves = [group for group in self._root.walk() if not group.composite and self._bound_pods(group)]
+        leaves = [group for group in self._root.walk() if not group.is_composite and self._bound_pods(group)]
         if not leaves or any(self._condition(group) for group in self._root.walk()):
             return []
         message = (
@@ -336,10 +336,10 @@ def _job_names(group: Group) -> str:
 
 def _rule_text(group: Group, required: int) -> str:
     """How many members of a group have to fit at once. `required`: the number of members that the gang needs."""
-    members = len(group.children) if group.composite else group.pods
-    word = "group" if group.composite else "pod"
+    members = len(group.children) if group.is_composite else group.pods
+    word = "group" if group.is_composite else "pod"
     location = f", in one {noun(group.topology)}" if group.topology else ""
-    if group.gang is None:
+    if group.gang_size is None:
         return f"{word}s are scheduled one by one{location}"
     if members == 1:
         return f"its one {word} has to fit{location}"

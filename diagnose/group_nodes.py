@@ -100,7 +100,7 @@ def _amount_finding(path: Sequence[Group], nodes: Nodes, specs: Iterable[tuple[S
 def _finding(path: Sequence[Group], message: str) -> Finding:
     group = path[-1]
     subject = "" if len(path) == 1 else f"{group.kind} {group.name}: "
-    ends = "they never run all at once" if group.gang is None else "it never fits"
+    ends = "they never run all at once" if group.gang_size is None else "it never fits"
     fewer = f"run fewer pods (replicas, parallelism) or leave out topology {group.topology}"
     return Finding(
         Level.FAULT,
@@ -112,7 +112,7 @@ def _finding(path: Sequence[Group], message: str) -> Finding:
 
 def _pods_at_once(group: Group) -> int:
     """How many pods of the group have to be in its domain at once. Of a PodGroup without a gang, all pods have to."""
-    if not group.composite:
-        return group.pods if group.gang is None else group.gang
+    if not group.is_composite:
+        return group.pods if group.gang_size is None else group.gang_size
     smallest_first = sorted(map(_pods_at_once, group.children))
-    return sum(smallest_first[: group.gang]) if group.gang is not None else 0
+    return sum(smallest_first[: group.gang_size]) if group.gang_size is not None else 0

@@ -137,7 +137,7 @@ class Body:
         if self.costly is None:
             self.drop()
         else:
-            self.costly.when_idle(self.drop)
+            self.costly.call_when_idle(self.drop)
 
     async def review(self, request: Request) -> Review:
         """The review in a request. Raises `ReviewError` if the body is no review, is too large, or too slow."""
@@ -228,7 +228,7 @@ class Body:
         self.slot = self.pool.slots.request_turn(fields)
         try:
             async with asyncio.timeout_at(deadline):
-                await self.slot.called
+                await self.slot.begun
         except TimeoutError:
             message = "other reviews of this size are being worked on: try again"
             raise ReviewError(429, "TooManyRequests", message, close=True) from None

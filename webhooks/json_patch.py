@@ -10,10 +10,7 @@ from typing import Any
 from kube.model.field import Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
-from webhooks.work import Work
-
-_STEPS_PER_PATH = 60
-"""Steps of work for reading the value at one path."""
+from webhooks.work import STEPS_PER_PATH, Work
 
 
 @dataclass(slots=True)
@@ -40,7 +37,7 @@ class PatchDraft:
 
     def remove(self, path: Path) -> None:
         """Remove a member of an object. It must be present; it may be null."""
-        self.work.spend(_STEPS_PER_PATH)
+        self.work.spend(STEPS_PER_PATH)
         self.operations.append({"op": "remove", "path": path.pointer})
         del self._writable_at(path.parts[:-1])[path.parts[-1]]
 
@@ -58,7 +55,7 @@ class PatchDraft:
 
         0 also if a parent is no object or list.
         """
-        self.work.spend(_STEPS_PER_PATH)
+        self.work.spend(STEPS_PER_PATH)
         node: Any = self.object
         for depth, part in enumerate(path.parts, start=1):
             if isinstance(node, dict) and isinstance(part, str):

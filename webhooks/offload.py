@@ -23,10 +23,10 @@ MAX_OVERTAKING = 16
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """A requested turn. `called` becomes True when the turn begins, and False if it never begins."""
+    """A requested turn. `begun` becomes True when the turn begins, and False if it never begins."""
 
     cost: int
-    called: asyncio.Future[bool]
+    begun: asyncio.Future[bool]
     overtaken_count: int = 0
 
 
@@ -46,21 +46,21 @@ class Turns:
         """Request a turn, which may begin at once; `end_turn` ends it."""
         turn = Turn(cost, asyncio.get_running_loop().create_future())
         self._waiting.append(turn)
-        self._call_next()
+        self._begin_next_turn()
         return turn
 
     def end_turn(self, turn: Turn) -> None:
         """End a turn, or cancel a turn that has not begun. A second call does nothing."""
         if turn in self._waiting:
             self._waiting.remove(turn)
-        elif turn.called.done() and not turn.called.cancelled() and turn.called.result():
-            turn.called = asyncio.get_running_loop().create_future()
+        elif turn.begun.done() and not turn.begun.cancelled() and turn.begun.result():
+            turn.begun = asyncio.get_running_loop().create_future()
             self._free_turns += 1
-            self._call_next()
-        if not turn.called.done():
-            turn.called.set_result(False)
+            self._begin_next_turn()
+        if not turn.begun.done():
+            turn.begun.set_result(False)
 
-    def _call_next(self) -> None:
+    def _begin_next_turn(self) -> None:
         while self._free_turns and self._waiting:
             longest_waiting = self._waiting[0]
             turn = (
@@ -70,9 +70,9 @@ class Turns:
             )
             longest_waiting.overtaken_count += turn is not longest_waiting
             self._waiting.remove(turn)
-            if not turn.called.done():
+            if not turn.begun.done():
                 self._free_turns -= 1
-                turn.called.set_result(True)
+                turn.begun.set_result(True)
 
 
 @dataclass(slots=True, eq=False)
@@ -82,23 +82,23 @@ class CostlyReview:
     turns: Turns
     cost: int
     work: Work = field(default_factory=lambda: Work(MAX_STEPS))
-    running: asyncio.Task[Any] | None = None
+    running_task: asyncio.Task[Any] | None = None
     """The work that runs in a thread now. It cannot be cancelled; after `work.stop` it ends with its next step."""
 
     async def compute(self, call: Callable[[], T]) -> T:
         """Run `call` in a thread, and return or raise as it does. The turn ends with the thread, not the caller."""
         turn = self.turns.request_turn(self.cost)
         try:
-            await turn.called
+            await turn.begun
         except asyncio.CancelledError:
             self.turns.end_turn(turn)
             raise
-        self.running = asyncio.create_task(self._run_in_thread(call, turn))
+        self.running_task = asyncio.create_task(self._run_in_thread(call, turn))
         try:
-            return await asyncio.shield(self.running)
+            return await asyncio.shield(self.running_task)
         except asyncio.CancelledError:
             self.work.stop()
-            self.running.add_done_callback(_discard)
+            self.running_task.add_done_callback(_discard)
             raise
 
     async def _run_in_thread(self, call: Callable[[], T], turn: Turn) -> T:
@@ -112,12 +112,12 @@ class CostlyReview:
         finally:
             self.turns.end_turn(turn)
 
-    def when_idle(self, callback: Callable[[], None]) -> None:
+    def call_when_idle(self, callback: Callable[[], None]) -> None:
         """Call `callback` as soon as no thread works on the review any more."""
-        if self.running is None or self.running.done():
+        if self.running_task is None or self.running_task.done():
             callback()
         else:
-            self.running.add_done_callback(lambda _: callback())
+            self.running_task.add_done_callback(lambda _: callback())
 
 
 def _discard(task: asyncio.Task[Any]) -> None:

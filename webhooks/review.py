@@ -66,14 +66,14 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of a handler. A refusal has a metav1.Status as its `status`. `patch` has JSON-patch operations.
 
-    `rules`: ids of the rules that the object breaks, which are counted and not sent.
+    `rule_ids`: the rules that the object breaks, which are counted and not sent.
     """
 
     allowed: bool = True
     patch: tuple[JSON, ...] = ()
     status: JSON | None = None
     warnings: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
+    rule_ids: tuple[str, ...] = ()
     audit_annotations: Mapping[str, str] = {}
     """Entries for the audit log. The API server puts the name of the webhook before each key."""
 

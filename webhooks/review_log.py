@@ -33,7 +33,7 @@ def log_review(request: AdmissionRequest, answer: AdmissionResponse, *, is_valid
         log.log(level, "admitted %s", subject)
     else:
         reason = (answer.status or {}).get("reason", "")
-        rules = f": {', '.join(answer.rules[:MAX_RULES])}" if answer.rules else ""
+        rules = f": {', '.join(answer.rule_ids[:MAX_RULES])}" if answer.rule_ids else ""
         log.log(level, "refused %s: %d %s%s", subject, answer.code, reason, rules)
 
 

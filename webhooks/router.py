@@ -110,7 +110,7 @@ class _Webhook:
         except Exception as error:  # noqa: BLE001 -- the boundary: a bug is answered, too
             return self._answer_failure(review, error)
         if self.metrics:
-            for rule in response.rules:
+            for rule in response.rule_ids:
                 self.metrics.on_refusal(self.path, rule)
         return answer
 

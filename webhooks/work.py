@@ -9,8 +9,8 @@ import math
 
 MAX_STEPS = 30_000_000
 """Steps of one review: twice what any JobSet that etcd can store needs."""
-
-
+STEPS_PER_PATH = 60
+"""Steps for reading or changing the value at one path."""
 TOO_MUCH_WORK = (
     f"the object takes more than {MAX_STEPS} steps to check, and was not checked to its end: it has too many items; put"
     " fewer into its lists, or make several objects of it"

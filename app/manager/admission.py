@@ -99,7 +99,7 @@ async def _webhook_app(
     looked_up_kinds = [LOOK_UPS[each] for each in dry_run.look_up]
     # This client has its own limits, so that reviews and reconciles in this process do not wait for each other.
     client = deps.client.with_limits(RequestLimits(rate_limits.qps, rate_limits.burst))
-    cluster = ClusterChecks(client, dry_run=dry_run.enable, budget=dry_run.budget, looked_up_kinds=looked_up_kinds)
+    cluster = ClusterChecks(client, dry_run=dry_run.enable, timeout=dry_run.budget, looked_up_kinds=looked_up_kinds)
     terms = await term_form(settings.exclusive_placement.terms, lambda: deps.client.raw("/version"))
     # Until the leaders are listed, followers get the scheduling gate, so that no pod has to wait for the caches.
     promises = Promises(client) if deps.options.gates[SPARES] else None

@@ -51,9 +51,9 @@ def _without_names(group: Group) -> Group:
 
 
 def _line(group: Group) -> str:
-    members, noun = (len(group.children), "group") if group.composite else (group.pods, "pod")
+    members, noun = (len(group.children), "group") if group.is_composite else (group.pods, "pod")
     size = count_noun(members, noun)
-    policy = f"basic, {size}" if group.gang is None else f"gang {group.gang} of {size}"
+    policy = f"basic, {size}" if group.gang_size is None else f"gang {group.gang_size} of {size}"
     claims = ", ".join(claim.name for claim in group.claims)
     jobs = join_names([name for name, _ in group.jobs], _MAX_SHOWN)
     words = (policy, group.topology, group.mode, claims and f"claims {claims}", jobs)

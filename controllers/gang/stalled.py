@@ -67,7 +67,7 @@ def stalled_trees(observed: Observed) -> StalledTrees:
     jobs = {job.metadata.name: job for job in observed.jobs}
     trees, ignored_root, next_check_seconds = [], None, None
     for root in trees_of_set.roots:
-        pod_groups = [group for group in root.walk() if not group.composite]
+        pod_groups = [group for group in root.walk() if not group.is_composite]
         tree_jobs = {
             name: jobs[name] for group in pod_groups for name, _ in group.jobs if _is_in(group, jobs.get(name))
         }

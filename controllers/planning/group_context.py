@@ -104,12 +104,12 @@ def required_members(ctx: GroupContext, group: Group) -> int | None:
 
     None if the group is not a gang, or all its members have ended. The stored number then stays.
     """
-    if group.gang is None:
+    if group.gang_size is None:
         return None
     members = (
-        sum(map(partial(_is_unfinished, ctx), group.children)) if group.composite else _pods_to_succeed(ctx, group)
+        sum(map(partial(_is_unfinished, ctx), group.children)) if group.is_composite else _pods_to_succeed(ctx, group)
     )
-    return min(group.gang, members) if members else None
+    return min(group.gang_size, members) if members else None
 
 
 def _pods_to_succeed(ctx: GroupContext, group: Group) -> int:
@@ -179,7 +179,7 @@ def refusal(ctx: GroupContext, group: Group) -> str:
 
 def jobs_below(group: Group) -> Iterable[tuple[str, int]]:
     """The Jobs in a group and in all groups below it: name, and how many pods the Job has at the same time."""
-    return group.jobs if not group.composite else [job for below in group.walk() for job in below.jobs]
+    return group.jobs if not group.is_composite else [job for below in group.walk() for job in below.jobs]
 
 
 def _job_names(js: JobSet) -> set[str]:

@@ -191,7 +191,7 @@ def _arrange(ctx: GroupContext, released: set[str], creation_limit: int) -> Grou
     actions = (*workload.actions, *changes, *_creations(ctx, missing, creation_limit), *removals)
     not_ready = {root for root, plan in group_plans if not plan.ready}
     closed_roots = not_ready | held_roots(ctx) if workload.ready else {root.name for root in roots}
-    pod_groups = [group for _, group, _ in groups_and_parents if not group.composite]
+    pod_groups = [group for _, group, _ in groups_and_parents if not group.is_composite]
     is_ending = workload.ending or any(plan.ending for _, plan in group_plans)
     return GroupPlan(
         ctx.wanted,
@@ -244,10 +244,10 @@ def _group(ctx: GroupContext, group: Group, parent: str) -> _ObjectPlan:
     gang, required = stored.spec.scheduling_policy.gang, required_members(ctx, group)
     if gang is None or required is None or gang.count == required:
         return _READY
-    if gang.count < required or gang.count > (group.gang or 0) or has_waiting_pods(ctx, group):
+    if gang.count < required or gang.count > (group.gang_size or 0) or has_waiting_pods(ctx, group):
         body = _body(ctx, group, parent)
         policy = {"spec": {"schedulingPolicy": body["spec"]["schedulingPolicy"]}}
-        replacement = body if group.composite else None
+        replacement = body if group.is_composite else None
         meta = stored.metadata
         change = PatchGroup(kind, group.name, meta.uid, meta.resource_version, policy, replacement)
         return _ObjectPlan(ready=gang.count > required, actions=(change,))
@@ -256,7 +256,7 @@ def _group(ctx: GroupContext, group: Group, parent: str) -> _ObjectPlan:
 
 def _body(ctx: GroupContext, group: Group, parent: str) -> JSON:
     """The body of a new group."""
-    return build_group(ctx.js, ctx.wanted, group, parent, required_members(ctx, group) or group.gang)
+    return build_group(ctx.js, ctx.wanted, group, parent, required_members(ctx, group) or group.gang_size)
 
 
 def _is_usable(ctx: GroupContext, stored: StoredGroup | StoredWorkload, members: Iterable[tuple[str, int]]) -> bool:
@@ -279,6 +279,6 @@ def _state(groups: int, *, is_ending: bool, is_complete: bool) -> State | None:
 
 
 def _level(group: Group, parent: str) -> int:
-    if not group.composite:
+    if not group.is_composite:
         return POD_GROUP_LEVEL
     return INNER_LEVEL if parent else ROOT_LEVEL

@@ -127,7 +127,7 @@ def groups_at_rest(count: int) -> Observed:
     trees = forest(js)
     assert trees is not None  # noqa: S101 -- the JobSet is a gang
     bodies = [
-        build_group(js, trees, group, parent, group.gang)
+        build_group(js, trees, group, parent, group.gang_size)
         for root in trees.roots
         for group, parent in root.with_parents()
     ]

@@ -6,6 +6,7 @@ Clients match on these texts, so they are rendered exactly as the Kubernetes fie
 decide what is wrong with a field; this module renders the errors, and limits their length and number.
 """
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,6 +19,8 @@ import msgspec
 from kube.model.meta import JSON
 
 T = TypeVar("T")
+Parts = tuple[str | int, ...]
+"""Names of members and indices of list items."""
 
 
 class Path(msgspec.Struct, frozen=True, gc=False):
@@ -26,7 +29,7 @@ class Path(msgspec.Struct, frozen=True, gc=False):
     It is a Struct, since every check of every review creates paths, and a dataclass would cost four times as much.
     """
 
-    parts: tuple[str | int, ...] = ()
+    parts: Parts = ()
 
     def at(self, *more: str | int) -> "Path":
         """The path extended by `more`."""
@@ -38,6 +41,10 @@ class Path(msgspec.Struct, frozen=True, gc=False):
             return ()
         parts = self.parts
         return ((Path((*parts, i)), item) for i, item in enumerate(items))
+
+    def overlaps(self, other: "Path") -> bool:
+        """Whether one of the two paths equals or contains the other."""
+        return all(map(operator.eq, self.parts, other.parts))
 
     def __str__(self) -> str:
         """The text, such as `spec.replicatedJobs[0].name` and `metadata.annotations[example.com/key]`."""
@@ -65,6 +72,7 @@ class Path(msgspec.Struct, frozen=True, gc=False):
 
 
 SPEC = Path(("spec",))
+NAME_PATH, GENERATE_NAME_PATH = Path(("metadata", "name")), Path(("metadata", "generateName"))
 MAX_SHOWN_VALUE = 200
 """At most this many characters of an offending value are shown."""
 MAX_SHOWN_WORD = 300

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from kube.model.field import Path
+from kube.model.field import Parts, Path
 from policy.judged import Template
 from policy.rule import container_fields, pod_fields
 
@@ -62,10 +62,7 @@ class Use:
                         yield template.at(*holder_path, *parts), value
 
 
-_Parts = tuple[str | int, ...]
-
-
-def _holders(template: Template, holder: Holder) -> Iterator[tuple[_Parts, Any]]:
+def _holders(template: Template, holder: Holder) -> Iterator[tuple[Parts, Any]]:
     if holder is Holder.POD:
         yield (), template.pod
     elif holder is Holder.CONTAINER:
@@ -76,7 +73,7 @@ def _holders(template: Template, holder: Holder) -> Iterator[tuple[_Parts, Any]]
             yield ("volumes", i), volume
 
 
-def _values(value: Any, parts: _Parts, path: _Parts = ()) -> Iterator[tuple[_Parts, Any]]:
+def _values(value: Any, parts: Parts, path: Parts = ()) -> Iterator[tuple[Parts, Any]]:
     if value is None:
         return
     if not parts:

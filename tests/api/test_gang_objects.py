@@ -42,7 +42,7 @@ def specs(js):
     made = []
     for root in found.roots:
         for group, parent in root.with_parents():
-            body = build_group(js, found, group, parent, group.gang)
+            body = build_group(js, found, group, parent, group.gang_size)
             spec = body["spec"]
             assert spec.pop("workloadRef") == {"workloadName": found.workload, "templateName": group.template}
             if "parentCompositePodGroupName" in spec:

@@ -77,11 +77,11 @@ def test_every_tree_is_one_that_the_api_takes(js):
         assert LABEL.fullmatch(group.template)
         assert not parent or parent in seen
         seen.add(group.name)
-        assert group.composite != bool(group.jobs)
+        assert group.is_composite != bool(group.jobs)
         assert group.pods > 0
-        if group.gang is not None:
-            assert 1 <= group.gang <= (len(group.children) if group.composite else group.pods)
-    assert len({root.composite for root in found.roots}) <= 1
+        if group.gang_size is not None:
+            assert 1 <= group.gang_size <= (len(group.children) if group.is_composite else group.pods)
+    assert len({root.is_composite for root in found.roots}) <= 1
 
 
 @given(sets())

@@ -71,7 +71,7 @@ class Api:
 def creations():
     made = [CreateGroup("Workload", FOREST.workload, lambda: build_workload(JS, FOREST), 0)]
     for number, (group, parent) in enumerate(PLACES, 1):
-        build = partial(build_group, JS, FOREST, group, parent, group.gang)
+        build = partial(build_group, JS, FOREST, group, parent, group.gang_size)
         made.append(CreateGroup(group.kind, group.name, build, number))
     return made
 

@@ -36,7 +36,7 @@ async def warned(kubeconfig: Path, spec: dict[str, Any]) -> list[str]:
     async with connected(kubeconfig) as (client, _):
         return list(
             warning_texts(
-                await ClusterChecks(client, budget=8.0).findings_about_new(js, (), GATES, namespace="default")
+                await ClusterChecks(client, timeout=8.0).findings_about_new(js, (), GATES, namespace="default")
             )
         )
 

@@ -46,7 +46,7 @@ def without_api(own_cluster: OwnCluster) -> Iterator[Cluster]:
 
 async def said(kubeconfig: Path, js: JSON) -> list[str]:
     async with connected(kubeconfig) as (client, _):
-        found = await ClusterChecks(client, budget=8.0).findings_about_new(js, (), GATES, namespace="default")
+        found = await ClusterChecks(client, timeout=8.0).findings_about_new(js, (), GATES, namespace="default")
     # The clusters have no nodes.
     about = [text for text in warning_texts(found) if text.startswith("spec.scheduling")]
     return [text for text in about if "no node has the label" not in text]

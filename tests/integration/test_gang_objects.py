@@ -65,7 +65,7 @@ def bodies(js: JobSet) -> Iterator[JSON]:
     yield build_workload(js, found)
     for root in found.roots:
         for group, parent in root.with_parents():
-            yield build_group(js, found, group, parent, group.gang)
+            yield build_group(js, found, group, parent, group.gang_size)
 
 
 async def create(client: Client, body: JSON) -> JSON:

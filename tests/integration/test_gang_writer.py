@@ -33,7 +33,7 @@ def creations(js: JobSet) -> list[CreateGroup]:
     assert found is not None
     made = [CreateGroup("Workload", found.workload, partial(build_workload, js, found), 0)]
     for number, (group, parent) in enumerate(found.roots[0].with_parents(), 1):
-        build = partial(build_group, js, found, group, parent, group.gang)
+        build = partial(build_group, js, found, group, parent, group.gang_size)
         made.append(CreateGroup(group.kind, group.name, build, number))
     return made
 

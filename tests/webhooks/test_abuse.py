@@ -317,7 +317,7 @@ async def test_the_cheapest_is_next_and_who_waits_longest_is_passed_some_times_o
     served: list[int] = []
     while present is not costly:
         turns.end_turn(present)
-        present = next(each for each in (costly, *cheap) if each.called.done() and each.called.result())
+        present = next(each for each in (costly, *cheap) if each.begun.done() and each.begun.result())
         served.append(present.cost)
     assert served == [1] * MAX_OVERTAKING + [9]
 

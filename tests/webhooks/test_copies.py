@@ -64,7 +64,9 @@ def refusal(new: JSON) -> list[tuple[str, tuple[str, ...]]]:
     made = jsonpatch.apply_patch(new, list(mutation.patch))
     response = answered(VALIDATE_PATH, made) if mutation.allowed else mutation
     return (
-        [] if response.allowed else [(cause["field"], response.rules) for cause in response.status["details"]["causes"]]
+        []
+        if response.allowed
+        else [(cause["field"], response.rule_ids) for cause in response.status["details"]["causes"]]
     )
 
 
@@ -203,7 +205,7 @@ def test_a_set_that_gets_multikueue_later_is_not_sent_without_its_fields():
     js = hub()
     js["metadata"]["labels"] = {}
     response = answered(VALIDATE_PATH, js)
-    assert response.rules == ("multikueue-own-fields",)
+    assert response.rule_ids == ("multikueue-own-fields",)
     assert QUEUE_NAME in response.status["message"]
 
 

@@ -6,7 +6,7 @@ from api.features import FeatureGates
 from kube.model.field import ErrorType, FieldError, Path, Rule
 from tests.support.objects.creates import create_errors, rules
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
-from webhooks.jobset.answers import answer
+from webhooks.jobset.answers import jobset_answer
 from webhooks.jobset.engine import Findings
 
 
@@ -64,8 +64,8 @@ def test_each_broken_rule_is_named_once_for_metrics():
     rule = Rule("some-rule", ErrorType.INVALID, "", "", "")
     unnamed = FieldError(path, ErrorType.INVALID)
     found = Findings((rule.at(path), rule.at(path), unnamed, unnamed), (), {})
-    assert answer(found, {}).rules == ("other", "some-rule")
-    assert answer(Findings((), (rule.at(path),), {}), {}).rules == ()
+    assert jobset_answer(found, {}).rule_ids == ("other", "some-rule")
+    assert jobset_answer(Findings((), (rule.at(path),), {}), {}).rule_ids == ()
 
 
 NAMED = "Jobs are named <JobSet>-<ReplicatedJob>-<index>: change "

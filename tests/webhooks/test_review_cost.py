@@ -17,7 +17,7 @@ from tests.support.work import steps
 from tests.webhooks.test_policies import Played
 from webhooks import body, offload
 from webhooks.jobset import policies
-from webhooks.jobset.answers import answer
+from webhooks.jobset.answers import jobset_answer
 from webhooks.jobset.engine import Findings
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.offload import CostlyReview, Turns, costly_review
@@ -158,7 +158,7 @@ async def test_faults_that_the_api_server_finds_are_no_exception(compared: list[
     js = jobset(rjob(pod=pod))
     found = await create(Script({"create jobs": faults}), js)
     assert (len(found), compared) == (500, [])
-    response = answer(Findings(tuple(found), (), js), js)
+    response = jobset_answer(Findings(tuple(found), (), js), js)
     assert 'did you mean "aaaaaaaaaaaaaaaaaaaa-v0"?' in response.status["message"]
     assert 0 < len(compared) <= MAX_SHOWN_ERRORS * MAX_CANDIDATES
 

@@ -13,7 +13,7 @@ from tests.support.model.scripted_server import MOUNT, Script, claims, create, f
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.objects.updates import JOB, changed
 from tests.webhooks.test_corpus import judged
-from webhooks.jobset.answers import answer
+from webhooks.jobset.answers import jobset_answer
 from webhooks.jobset.engine import Findings
 
 README = (Path(__file__).parents[2] / "docs/reference/admission-differences.md").read_text(encoding="utf-8")
@@ -45,7 +45,7 @@ def says(rule: str, found: Findings, js: JSON) -> bool:
     if rule not in {error.rule.id for error in found.errors if error.rule}:
         return False
     words = re.split(r"<\w+>", SENTENCES[rule])
-    text = answer(found, js).status or {}
+    text = jobset_answer(found, js).status or {}
     return re.search(".+?".join(map(re.escape, words)), text["message"]) is not None
 
 

@@ -25,12 +25,12 @@ _MAX_PATH_HEAD = 30
 _MIN_PATH_TAIL = 60
 
 
-def answer(findings: Findings, obj: JSON) -> AdmissionResponse:
+def jobset_answer(findings: Findings, obj: JSON) -> AdmissionResponse:
     """The answer to a review of a JobSet."""
-    return verdict(findings.errors, findings.warnings, GROUP, KIND, _name(obj))
+    return review_answer(findings.errors, findings.warnings, GROUP, KIND, _name(obj))
 
 
-def verdict(
+def review_answer(
     errors: Sequence[FieldError], warnings: Sequence[FieldError], group: str, kind: str, name: str
 ) -> AdmissionResponse:
     """The answer to a review: a refusal with all errors and the ids of their rules if there are errors; warnings."""
@@ -38,8 +38,8 @@ def verdict(
     if not errors:
         return AdmissionResponse(warnings=texts)
     status = invalid_status(errors, group=group, kind=kind, name=name)
-    rules = tuple(sorted({error.rule.id if error.rule else "other" for error in errors}))
-    return AdmissionResponse(allowed=False, status=status, warnings=texts, rules=rules)
+    rule_ids = tuple(sorted({error.rule.id if error.rule else "other" for error in errors}))
+    return AdmissionResponse(allowed=False, status=status, warnings=texts, rule_ids=rule_ids)
 
 
 def _name(obj: JSON) -> str:
@@ -49,7 +49,7 @@ def _name(obj: JSON) -> str:
 
 
 def warning_texts(warnings: Sequence[FieldError]) -> tuple[str, ...]:
-    """At most MAX_WARNINGS texts of at most MAX_WARNING characters; if there are more, the last text says how many."""
+    """At most MAX_WARNINGS texts of MAX_WARNING_LENGTH characters; if there are more, the last text says how many."""
     texts = list(dict.fromkeys(map(_warning_text, warnings)))
     if len(texts) > MAX_WARNINGS:
         more = len(texts) - MAX_WARNINGS + 1

@@ -18,13 +18,11 @@ from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from kube.model.semantic import semantically_equal
 from webhooks.json_patch import PatchDraft
-from webhooks.work import Work
+from webhooks.work import STEPS_PER_PATH, Work
 
 ANNOTATION = Path(("metadata", "annotations", OWN_FIELDS_COPY))
 MAX_BYTES = 64 * 1024
 """Bytes of the annotation. The API server allows 256 KiB for all annotations of an object."""
-_STEPS_PER_PATH = 60
-"""Steps of work for one path."""
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
@@ -107,5 +105,5 @@ def first_difference(values: Mapping[str, Any] | None, other_values: Mapping[str
 def copied_locations(spec: Any, work: Work) -> Iterator[tuple[str, Path, Any]]:
     """The fields that the Go JobSet does not have, where a spec may have them: readable path, path, value or None."""
     for name, path, _, value in own_field_locations(spec):
-        work.spend(_STEPS_PER_PATH)
+        work.spend(STEPS_PER_PATH)
         yield name, path, value

@@ -27,7 +27,7 @@ from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from webhooks.jobset.copies import is_copy, restore_own_fields, write_own_fields
 from webhooks.json_patch import PatchDraft
-from webhooks.work import Work
+from webhooks.work import STEPS_PER_PATH, Work
 
 _POLICY_DEFAULTS: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("successPolicy",), {"operator": "All"}),
@@ -96,7 +96,7 @@ def _null_paths(spec: Any, work: Work) -> Iterator[Path]:
     pending: list[tuple[Path, int, Any]] = [(SPEC, 0, spec)] if isinstance(spec, _CONTAINERS) else []
     while pending:
         path, length, node = pending.pop()
-        work.spend(60 + len(node))
+        work.spend(STEPS_PER_PATH + len(node))
         members = node.items() if isinstance(node, dict) else enumerate(node)
         for key, member in list(members):
             if isinstance(member, _CONTAINERS):

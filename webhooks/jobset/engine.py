@@ -22,8 +22,8 @@ from webhooks.jobset.rules import depends_on, managed_by
 from webhooks.jobset.rules.volume_claims import UNMOUNTED
 from webhooks.jobset.schema.schema import Schema
 from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits, Subject, Unreadable, subject_of
-from webhooks.jobset.update.validate import POLICY_FIELDS, update_findings
-from webhooks.jobset.validate_create import create_findings
+from webhooks.jobset.update.validate import POLICY_FIELDS, findings_about_update
+from webhooks.jobset.validate_create import findings_about_new
 from webhooks.work import Work
 
 MAX_FINDINGS = 500
@@ -87,7 +87,7 @@ class Engine:
             obj = with_defaults(obj, work=work)[0]
         faults = self.schema.faults(obj, work)
         repaired = self.schema.repair(obj, faults, work)
-        findings = move_to_existing_paths(_without_consequences(faults, self._new_findings(repaired, work)), obj)
+        findings = move_to_existing_paths(_without_consequences(faults, self._findings_as_new(repaired, work)), obj)
         return _findings_by_path([*faults, *findings], repaired)
 
     def findings_about_update(self, old: JSON, new: JSON, work: Work | None = None) -> Findings:
@@ -96,7 +96,7 @@ class Engine:
         new = with_defaults(new, old, work)[0]
         faults = self.schema.faults(new, work)
         repaired = self.schema.repair(new, faults, work)
-        update_errors, warnings = self._update_findings(old, repaired, work), self._new_warnings(old, repaired, work)
+        update_errors, warnings = self._findings_as_update(old, repaired, work), self._new_warnings(old, repaired, work)
         findings = move_to_existing_paths([*_without_consequences(faults, update_errors), *warnings], new, old)
         return _findings_by_path([*_new_faults(faults, old, new), *findings], repaired)
 
@@ -112,17 +112,17 @@ class Engine:
             return True
         return bool(self.schema.faults(new, work))
 
-    def _new_findings(self, repaired: JSON, work: Work) -> Iterator[FieldError]:
-        return self._findings(repaired, work, lambda subject: create_findings(subject, work))
+    def _findings_as_new(self, repaired: JSON, work: Work) -> Iterator[FieldError]:
+        return self._rule_findings(repaired, work, lambda subject: findings_about_new(subject, work))
 
-    def _update_findings(self, old: JSON, repaired: JSON, work: Work) -> Iterator[FieldError]:
+    def _findings_as_update(self, old: JSON, repaired: JSON, work: Work) -> Iterator[FieldError]:
         def findings(subject: Subject) -> Iterator[FieldError]:
             work.spend(subject.steps_per_check * _UPDATE_STEPS)
-            return update_findings(subject, old, repaired, self.gates)
+            return findings_about_update(subject, old, repaired, self.gates)
 
-        return self._findings(repaired, work, findings)
+        return self._rule_findings(repaired, work, findings)
 
-    def _findings(
+    def _rule_findings(
         self, repaired: JSON, work: Work, find: Callable[[Subject], Iterator[FieldError]]
     ) -> Iterator[FieldError]:
         """The findings of `find` about the object; if it cannot be decoded, only that error."""
@@ -137,9 +137,9 @@ class Engine:
         """Warnings about an update that the stored object does not get. Empty if only `spec.suspend` changes."""
         if _spec_and_annotations(old) == _spec_and_annotations(new):
             return []
-        warnings = [error for error in self._new_findings(new, work) if error.is_warning]
-        stored_warnings = {(error.rule, error.path) for error in self._new_findings(old, work)} if warnings else set()
-        return [error for error in warnings if (error.rule, error.path) not in stored_warnings]
+        warnings = [error for error in self._findings_as_new(new, work) if error.is_warning]
+        stored = {(error.rule, error.path) for error in self._findings_as_new(old, work)} if warnings else set()
+        return [error for error in warnings if (error.rule, error.path) not in stored]
 
 
 def _findings_by_path(findings: Sequence[FieldError], obj: JSON) -> Findings:

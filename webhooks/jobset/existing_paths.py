@@ -4,11 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kube.model.field import ErrorType, FieldError, Path
+from kube.model.field import GENERATE_NAME_PATH, NAME_PATH, ErrorType, FieldError, Path
 from kube.model.meta import JSON
-
-_NAME = Path(("metadata", "name"))
-_GENERATE_NAME = Path(("metadata", "generateName"))
 
 
 def move_to_existing_paths(findings: Iterable[FieldError], *objects: JSON) -> list[FieldError]:
@@ -25,8 +22,8 @@ def _move_to_existing_path(error: FieldError, objects: Sequence[JSON]) -> FieldE
     depth = max(_existing_depth(obj, parts) for obj in objects)
     if depth == len(parts):
         return error
-    if error.path == _NAME and any(_existing_depth(obj, _GENERATE_NAME.parts) == len(parts) for obj in objects):
-        return replace(error, path=_GENERATE_NAME)
+    if error.path == NAME_PATH and any(_existing_depth(obj, GENERATE_NAME_PATH.parts) == len(parts) for obj in objects):
+        return replace(error, path=GENERATE_NAME_PATH)
     if error.verbatim:
         return error
     return replace(error, path=Path(parts[: depth + 1]), type=ErrorType.REQUIRED)

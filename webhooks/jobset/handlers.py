@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kube.model.field import FieldError
 from kube.model.meta import JSON
-from webhooks.jobset.answers import answer, warning_texts
+from webhooks.jobset.answers import jobset_answer, warning_texts
 from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.copies import write_own_fields
 from webhooks.jobset.default import with_defaults
@@ -120,7 +120,7 @@ class _Admission:
         if policies is not None and not policies.may_concern(request):
             policies = None
         if cluster is None and policies is None:
-            return answer(findings, obj)
+            return jobset_answer(findings, obj)
         return self._answer_with_all_findings(cluster, policies, request, findings, obj)
 
     async def _answer_with_all_findings(
@@ -135,9 +135,9 @@ class _Admission:
         judgement = None if policies is None else await policies.judge(request, findings)
         cluster_findings = [] if cluster is None else await self._cluster_findings(cluster, request, findings)
         if judgement is None:
-            return await compute(answer, findings.with_findings(cluster_findings), obj)
+            return await compute(jobset_answer, findings.with_findings(cluster_findings), obj)
         all_findings = findings.with_findings_elsewhere(judgement.findings).with_findings(cluster_findings)
-        return judgement.answer(await compute(answer, all_findings, obj))
+        return judgement.answer(await compute(jobset_answer, all_findings, obj))
 
     async def _cluster_findings(
         self, cluster: ClusterChecks, request: AdmissionRequest, findings: Findings

@@ -269,7 +269,7 @@ class PolicyChecks:
         self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON, old: JSON
     ) -> FilledJobSet:
         def note_failure(policy: JobSetPolicy, error: Exception) -> None:
-            _failure(policy, DEFAULTS, error)
+            _logged_failure(policy, DEFAULTS, error)
 
         draft = PatchDraft(obj)
         restored_defaults = keep_defaults(
@@ -281,7 +281,7 @@ class PolicyChecks:
         failures: list[RuleFailure] = []
 
         def note_failure(policy: JobSetPolicy, error: Exception) -> None:
-            failures.append(_failure(policy, DEFAULTS, error))
+            failures.append(_logged_failure(policy, DEFAULTS, error))
 
         draft = PatchDraft(obj, work())
         record = set_defaults(draft, defaults_for(policies, obj, namespace, self._gates, failed=note_failure))
@@ -334,7 +334,7 @@ class PolicyChecks:
             return exception is not None
 
         def note_failure(policy: JobSetPolicy, rule: str, error: Exception) -> None:
-            judgement.failures.append(_failure(policy, rule, error))
+            judgement.failures.append(_logged_failure(policy, rule, error))
 
         judged = self._decode(new)
         if judged is not None:
@@ -358,7 +358,7 @@ class PolicyChecks:
         return JudgedJobSet(decoded.js)
 
 
-def _failure(policy: JobSetPolicy, rule: str, error: Exception) -> RuleFailure:
+def _logged_failure(policy: JobSetPolicy, rule: str, error: Exception) -> RuleFailure:
     """Log a failure of a rule and return it.
 
     The exception's text may quote the object, so only its type and location are logged.

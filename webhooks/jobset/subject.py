@@ -14,7 +14,7 @@ import msgspec
 
 from api.batch import pods_at_once
 from api.features import FeatureGates
-from api.gangs import Forest, shape
+from api.gangs import Forest, sample_forest
 from api.jobset import JobSet, ReplicatedJob
 from api.paths import claim_templates, replicated_jobs
 from api.policies import FailurePolicy
@@ -325,9 +325,9 @@ class Subject:
         return tuple(entry.rjob.name for entry in self.entries)
 
     @cached_property
-    def shape(self) -> Forest | None:
-        """The groups of spec.scheduling if each ReplicatedJob had one Job; None if the set has no groups."""
-        return shape(self.js)
+    def sample_forest(self) -> Forest | None:
+        """The groups of spec.scheduling as if no ReplicatedJob had more than one Job; None if the set has no groups."""
+        return sample_forest(self.js)
 
     @cached_property
     def mounted_volume_names(self) -> frozenset[str]:

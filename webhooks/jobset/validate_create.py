@@ -138,7 +138,7 @@ TEXT_CHECKS: tuple[SubjectCheck, ...] = (
 """Checks that read the texts of containers. Each check costs a step for each character."""
 
 
-def create_findings(subject: Subject, work: Work) -> Iterator[FieldError]:
+def findings_about_new(subject: Subject, work: Work) -> Iterator[FieldError]:
     """The findings about a new JobSet, in discovery order."""
     for check in FIRST_CHECKS:
         work.spend(subject.steps_per_check)

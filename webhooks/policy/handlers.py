@@ -23,7 +23,7 @@ from policy.exception_types import read_exception
 from policy.faults import cautions, faults
 from policy.kinds import EXCEPTION_KIND, GROUP, KIND
 from policy.types import JobSetPolicy, read_policy
-from webhooks.jobset.answers import verdict
+from webhooks.jobset.answers import review_answer
 from webhooks.jobset.policies import Clock
 from webhooks.jobset.schema.schema import Schema
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, answer_without_object, request_refusal
@@ -63,17 +63,9 @@ def faults_of(
     name = dig(obj, "metadata", "name")
     metadata = {"name": name if isinstance(name, str) else ""}
     policy = read_policy({**schema.repair(obj, schema_faults), "metadata": metadata})
-    wrong_paths = {error.path.parts for error in errors}
-    rule_faults = [
-        error for error in faults(policy) if not any(_overlap(error.path.parts, path) for path in wrong_paths)
-    ]
+    wrong_paths = {error.path for error in errors}
+    rule_faults = [error for error in faults(policy) if not any(map(error.path.overlaps, wrong_paths))]
     return [*errors, *rule_faults], policy
-
-
-def _overlap(path: tuple[str | int, ...], wrong_path: tuple[str | int, ...]) -> bool:
-    """Whether one path contains the other, so that a second fault there says nothing new."""
-    shorter = min(len(path), len(wrong_path))
-    return path[:shorter] == wrong_path[:shorter]
 
 
 def _review_policy(
@@ -92,7 +84,7 @@ def _answer(findings: Sequence[FieldError], kind: str, request: AdmissionRequest
     warnings = [error for error in findings if error.is_warning]
     errors = by_path(error for error in findings if not error.is_warning)
     name = dig(request.object, "metadata", "name")
-    return verdict(errors, warnings, GROUP, kind, name if isinstance(name, str) else "")
+    return review_answer(errors, warnings, GROUP, kind, name if isinstance(name, str) else "")
 
 
 async def _review_exception(

@@ -64,8 +64,8 @@ def test_the_large_one_is_admitted_without_a_warning(gang_namespace: GangNamespa
     stored = gang_namespace.get(TOO_LARGE)
     assert stored is not None
     [root] = tree(stored).roots
-    assert (root.gang, root.topology, root.mode) == (16, "example.com/superslice", "all")
-    assert {(job.gang, job.topology, job.mode) for job in root.children} == {(16, "example.com/cube", "all")}
+    assert (root.gang_size, root.topology, root.mode) == (16, "example.com/superslice", "all")
+    assert {(job.gang_size, job.topology, job.mode) for job in root.children} == {(16, "example.com/cube", "all")}
 
 
 def stages(manifest: JSON) -> list[list[str]]:

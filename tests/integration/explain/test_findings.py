@@ -106,7 +106,7 @@ def gang(world: World) -> World:
     wanted = forest(typed)
     assert wanted is not None
     for group, parent in wanted.roots[0].with_parents():
-        body = build_group(typed, wanted, group, parent, group.gang)
+        body = build_group(typed, wanted, group, parent, group.gang_size)
         path = f"/apis/{body['apiVersion']}/namespaces/{world.namespace}/{body['kind'].lower()}s"
         post(world.cluster, path, body)
     job = job_of(js, 0)

@@ -64,7 +64,7 @@ def admission(cluster: Cluster, gates: FeatureGates) -> Iterator[CertManager]:
         hosts = service_hosts("jobset-webhook-service", NAMESPACE, "127.0.0.1")
         client = Client(transport)
         certs = CertManager(client, LiveContext(context), CertOptions(NAMESPACE, SECRET, hosts, settle_seconds=1))
-        handlers = jobset_handlers(engine(gates), ClusterChecks(client, budget=8.0))
+        handlers = jobset_handlers(engine(gates), ClusterChecks(client, timeout=8.0))
         server = Server(create_app(handlers), listener, context)
         try:
             async with asyncio.TaskGroup() as group:

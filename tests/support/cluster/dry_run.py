@@ -51,7 +51,7 @@ async def ask(kubeconfig: Path, ns: str, *rjobs: JSON, **spec: Any) -> list[Fiel
 async def ask_about(kubeconfig: Path, js: JSON, **options: Any) -> list[FieldError]:
     namespace = js["metadata"].get("namespace", "default")
     async with connected(kubeconfig) as (client, _):
-        checks = ClusterChecks(client, budget=BUDGET, **options)
+        checks = ClusterChecks(client, timeout=BUDGET, **options)
         return await checks.findings_about_new(stored(js), (), GATES, namespace=namespace)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from api.features import FeatureGates
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec
+from kube.model.field import Parts
 from kube.model.job_rules.job import job_errors
 from kube.model.jsontree import dig
 from tests.support.cluster.requests import request
@@ -18,7 +19,6 @@ from tests.support.corpus.job_mistakes import CASES
 from tests.support.objects.jobsets import JSON, jobset, stored
 from webhooks.jobset.cluster.answer_texts import parts_of
 from webhooks.jobset.cluster.children import child_jobs, with_identity
-from webhooks.jobset.cluster.decode import Parts
 from webhooks.jobset.subject import subject_of
 
 RECORDED = Path(__file__).with_name("job_answers.json")

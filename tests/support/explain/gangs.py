@@ -49,7 +49,7 @@ class Played:
             for job in [made(job_of(self.js, index, spec["name"]), active=spec["template"]["spec"]["parallelism"])]
         }
         self.groups = {
-            group.name: made(build_group(self.typed, self.forest, group, parent, group.gang))
+            group.name: made(build_group(self.typed, self.forest, group, parent, group.gang_size))
             for root in self.forest.roots
             for group, parent in root.with_parents()
         }

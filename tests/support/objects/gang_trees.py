@@ -36,9 +36,9 @@ def picture(js: JobSet) -> list[str]:
     def draw(group: Group, depth: int) -> None:
         jobs = " ".join(name.removeprefix("js-") for name, _ in group.jobs)
         words = [
-            "CPG" if group.composite else "PG",
+            "CPG" if group.is_composite else "PG",
             group.template,
-            "basic" if group.gang is None else f"gang {group.gang}",
+            "basic" if group.gang_size is None else f"gang {group.gang_size}",
             group.topology,
             group.mode,
         ]

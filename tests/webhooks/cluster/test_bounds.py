@@ -133,7 +133,7 @@ class TestBounds:
 
     async def test_in_a_rush_jobsets_are_stored_unchecked_and_not_late(self):
         script = Script(seconds=2.0)
-        checks = ClusterChecks(Client(script), budget=8.0)
+        checks = ClusterChecks(Client(script), timeout=8.0)
         different = [stored(jobset(rjob("a"), ttlSecondsAfterFinished=n)) for n in range(50)]
         begun = asyncio.get_running_loop().time()
         answers = await asyncio.gather(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhooks.jobset.cluster.decode import Unreadable, unreadable
+from webhooks.jobset.cluster.decode import DecodeProblem, decode_problem
 
 PREFIX = 'Job in version "v1" cannot be handled as a Job: '
 QUANTITIES = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -63,7 +63,7 @@ def pod(*containers, **spec):
     ],
 )
 def test_the_value_is_found_by_path_and_kind(body, reported, place):
-    found = unreadable(body, f"{PREFIX}json: cannot unmarshal {reported}")
+    found = decode_problem(body, f"{PREFIX}json: cannot unmarshal {reported}")
     assert found is not None
     assert found.go_type == reported.rpartition(" of type ")[2]
     [where] = found.paths
@@ -73,7 +73,7 @@ def test_the_value_is_found_by_path_and_kind(body, reported, place):
 def test_every_bad_quantity_is_found():
     resources = {"limits": {"cpu": "1x", "memory": "1Gi"}, "requests": {"cpu": {"a": 1}}}
     volumes = [{"emptyDir": {"sizeLimit": "much"}}, {"emptyDir": {"sizeLimit": "1Gi"}}]
-    found = unreadable(pod({"resources": resources}, volumes=volumes, overhead={"cpu": "?"}), PREFIX + QUANTITIES)
+    found = decode_problem(pod({"resources": resources}, volumes=volumes, overhead={"cpu": "?"}), PREFIX + QUANTITIES)
     assert found is not None
     assert {where[3:] for where in found.paths} == {
         ("containers", 0, "resources", "limits", "cpu"),
@@ -92,13 +92,13 @@ def test_every_bad_quantity_is_found():
     ],
 )
 def test_what_cannot_be_found_has_no_place(why):
-    found = unreadable(pod(), PREFIX + why)
-    assert isinstance(found, Unreadable)
-    assert (found.why, found.paths) == (why, ())
+    found = decode_problem(pod(), PREFIX + why)
+    assert isinstance(found, DecodeProblem)
+    assert (found.reason, found.paths) == (why, ())
 
 
 @pytest.mark.parametrize(
     "message", ["", "the server could not understand the request", 'admission webhook "w" does not support dry run']
 )
 def test_other_bad_requests_are_not_about_the_object(message):
-    assert unreadable(pod(), message) is None
+    assert decode_problem(pod(), message) is None

@@ -48,7 +48,7 @@ class TestSetsOfOneShape:
 
     async def test_no_set_waits_longer_than_the_budget_for_an_equal_one(self):
         script = Script(seconds=60.0)
-        asking = checks(script, budget=1.0)
+        asking = checks(script, timeout=1.0)
         began = asyncio.get_running_loop().time()
         alike = [stored(jobset(name=f"train-{number}")) for number in range(3)]
         for found in await asyncio.gather(

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kube.errors import ApiError
-from kube.model.field import Path
-from webhooks.jobset.cluster.decode import Parts
+from kube.model.field import NAME_PATH, Parts, Path
 
 _NO_RIGHT = re.compile(r'(\S+ ("[^"]*" )?is forbidden: )?User ')
 """The beginning of a refusal by the API server's authorizer, which names the object if it exists."""
@@ -58,7 +57,7 @@ def stated_faults(error: ApiError) -> Iterator[StatedFault]:
         elif denied := _OUR_POLICY.search(cause.message):
             for text in _FINDING_SEPARATOR.split(denied[1].removeprefix("[").removesuffix("]")):
                 path, complaint = path_and_text(text)
-                yield StatedFault(path or Path(("metadata", "name")), complaint, is_ours=True)
+                yield StatedFault(path or NAME_PATH, complaint, is_ours=True)
 
 
 def path_and_text(text: str) -> tuple[Path | None, str]:

@@ -34,7 +34,7 @@ from api.keys import QUEUE_NAME
 from api.paths import CLAIM_POLICIES, REPLICATED_JOBS
 from kube.client import Client
 from kube.errors import NotFound
-from kube.model.field import FieldError, Path
+from kube.model.field import FieldError, Parts, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from kube.model.semantic import differences
@@ -44,13 +44,12 @@ from policy.judged import JudgedJobSet
 from webhooks.jobset.cluster.capacity import has_exclusive_jobs
 from webhooks.jobset.cluster.children import child_jobs, is_created_by_us, with_identity
 from webhooks.jobset.cluster.claims import UNCHECKED, Claim, LiveClaim, claim_faults, claims_of
-from webhooks.jobset.cluster.decode import Parts
 from webhooks.jobset.cluster.dry_run import API_WARNS, DryRuns, Request
 from webhooks.jobset.cluster.faults import REFUSED
 from webhooks.jobset.cluster.gangs import SchedulingApi
+from webhooks.jobset.cluster.known_errors import without_consequences
 from webhooks.jobset.cluster.memory import AnsweredSets, digest
 from webhooks.jobset.cluster.needs import LOOKED_UP_FOR_AUTHORS, Need, Needs, needs_of, storage_class_needs
-from webhooks.jobset.cluster.new_findings import new_findings
 from webhooks.jobset.cluster.nodes import Nodes
 from webhooks.jobset.cluster.questions import MAX_REQUESTS, BusyError, NotAskedError, Question, ReviewClients, answers
 from webhooks.jobset.cluster.quota import Quotas, has_requests
@@ -79,12 +78,12 @@ class ClusterChecks:
         client: Client,
         *,
         dry_run: bool = True,
-        budget: float = 3.0,
+        timeout: float = 3.0,
         has_author_rights: bool = False,
         looked_up_kinds: Collection[Resource] = (),
         max_requests: int = MAX_REQUESTS,
     ) -> None:
-        """`budget`: seconds for all requests about one JobSet. `dry_run` False: only claims are checked.
+        """`timeout`: seconds for all requests about one JobSet. `dry_run` False: only claims are checked.
 
         `has_author_rights`: the client has the rights of the JobSets' author, so findings may show contents of
         conflicting objects, and ConfigMaps, Secrets and device claims are looked up. `looked_up_kinds`: which of these
@@ -94,16 +93,16 @@ class ClusterChecks:
         """
         self._scheduling_api, self._server_version = SchedulingApi(), ServerVersion()
         self._dry_run = dry_run
-        self._budget = budget
+        self._timeout = timeout
         self._has_author_rights = has_author_rights
         self._looked_up_kinds = LOOKED_UP_FOR_AUTHORS if has_author_rights else looked_up_kinds
         self._max_requests = max_requests
         self._review_clients = ReviewClients(client, max_requests)
-        self._dry_runs = DryRuns(budget, has_author_rights=has_author_rights)
+        self._dry_runs = DryRuns(timeout, has_author_rights=has_author_rights)
         self._answered_sets = AnsweredSets()
-        self._needs = Needs(budget)
-        self._quotas = Quotas(budget, has_author_rights=has_author_rights)
-        self._nodes = Nodes(budget, has_author_rights=has_author_rights)
+        self._needs = Needs(timeout)
+        self._quotas = Quotas(timeout, has_author_rights=has_author_rights)
+        self._nodes = Nodes(timeout, has_author_rights=has_author_rights)
 
     def may_send_requests(self, js: JSON, old: JSON | None = None) -> bool:
         """Whether the findings about a new JobSet, or about an update of `old`, may need requests. False is certain."""
@@ -188,7 +187,7 @@ class ClusterChecks:
         *,
         is_stored: bool = False,
     ) -> Request:
-        deadline = asyncio.get_running_loop().time() + self._budget
+        deadline = asyncio.get_running_loop().time() + self._timeout
         is_ours = is_created_by_us(decoded.js, known_errors)
         needs = () if is_stored else tuple(needs_of(decoded, self._looked_up_kinds))
         return Request(client, raw, with_identity(decoded.js, namespace), deadline, is_ours, is_stored, needs)
@@ -208,7 +207,7 @@ class ClusterChecks:
         if not indices and not with_service:
             return []
         key = await compute(digest, request.raw, request.namespace, indices, with_service=with_service)
-        async with self._answered_sets.turn(key) as is_accepted:
+        async with self._answered_sets.single_check(key) as is_accepted:
             try:
                 jobs = [] if is_accepted else await compute(child_jobs, request.raw, js, gates, indices)
             except (KeyError, TypeError, AttributeError):
@@ -267,7 +266,7 @@ class ClusterChecks:
         """A warning about requests that failed, or were skipped because of a limit; empty if there are none."""
         skipped += sum(isinstance(failure, NotAskedError) for failure in failures)
         reasons = [
-            describe_error(failure, self._budget) for failure in failures if not isinstance(failure, NotAskedError)
+            describe_error(failure, self._timeout) for failure in failures if not isinstance(failure, NotAskedError)
         ]
         if skipped:
             reasons.append(f"{skipped} of {object_count} objects")
@@ -289,12 +288,12 @@ class ClusterChecks:
             elif not isinstance(result, Exception):
                 findings += result
             elif not _is_temporary(result):
-                findings.append(UNCHECKED.at(claim.path, claim=claim.name, why=describe_error(result, self._budget)))
+                findings.append(UNCHECKED.at(claim.path, claim=claim.name, why=describe_error(result, self._timeout)))
         return findings, missing_claims
 
     async def _existing_claim_findings(self, request: Request, claim: Claim) -> list[FieldError]:
         live = await request.client.get(
-            PERSISTENT_VOLUME_CLAIMS, claim.name, namespace=request.namespace, type=LiveClaim, timeout=self._budget
+            PERSISTENT_VOLUME_CLAIMS, claim.name, namespace=request.namespace, type=LiveClaim, timeout=self._timeout
         )
         return list(claim_faults(request.js, claim, live, has_author_rights=self._has_author_rights))
 
@@ -326,7 +325,8 @@ def _reportable_findings(
     findings: Iterable[FieldError], known_errors: Sequence[FieldError], request: Request
 ) -> list[FieldError]:
     """The findings without consequences of `known_errors` and without repetitions, at existing paths of the object."""
-    return move_to_existing_paths(new_findings(_without_repetitions(findings), known_errors, request.js), request.raw)
+    findings = without_consequences(_without_repetitions(findings), known_errors, request.js)
+    return move_to_existing_paths(findings, request.raw)
 
 
 def _without_repetitions(findings: Iterable[FieldError]) -> list[FieldError]:

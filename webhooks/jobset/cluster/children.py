@@ -14,15 +14,12 @@ from api.features import FeatureGates
 from api.jobset import JobSet
 from api.layout import JobPosition, JobRange, Layout, layout_of
 from api.names import namespaced_job
-from api.paths import claim_templates
-from kube.model.field import SPEC, FieldError, Path
+from api.paths import REPLICATED_JOBS, claim_templates
+from kube.model.field import NAME_PATH, SPEC, FieldError, Parts, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
-from webhooks.jobset.cluster.decode import Parts
 from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
 
-_NAME = ("metadata", "name")
-JOBSET_NAME = Path(_NAME)
 _FIELDS_WITH_NAMES = {("labels",), ("annotations",), ("nodeSelector",)}
 """Fields into which the controller writes names."""
 
@@ -50,7 +47,7 @@ class ChildJob:
 
     @property
     def path(self) -> Path:
-        return replicated_job_path(self.index)
+        return REPLICATED_JOBS.at(self.index)
 
     @property
     def pod_spec(self) -> JSON:
@@ -79,8 +76,8 @@ class ChildJob:
         if path := self._appended_item_path(parts):
             return [path]
         if policy_parts := self._exit_code_policy_parts(parts):
-            return [replicated_job_path(i).at(*policy_parts) for i in self.equal_indices]
-        return [replicated_job_path(i).at("template", *_template_parts(parts)) for i in self.equal_indices]
+            return [REPLICATED_JOBS.at(i).at(*policy_parts) for i in self.equal_indices]
+        return [REPLICATED_JOBS.at(i).at("template", *_template_parts(parts)) for i in self.equal_indices]
 
     def _appended_item_path(self, parts: Parts) -> Path | None:
         """The source of an item that the controller appended to a list of the pod."""
@@ -92,7 +89,7 @@ class ChildJob:
                 if key == "tolerations":
                     return self.path.at("name")
                 claim = dig(self.pod_spec, "volumes", number, "name")
-                return _claim_paths(self.js)[claim].at(*(_NAME if rest == ["name"] else ()))
+                return _claim_paths(self.js)[claim].at(*(NAME_PATH.parts if rest == ["name"] else ()))
         return None
 
     def _exit_code_policy_parts(self, parts: Parts) -> Parts:
@@ -116,14 +113,9 @@ def _template_parts(parts: Parts) -> Parts:
     return parts if is_in_template else ()
 
 
-def replicated_job_path(index: int) -> Path:
-    """Path of a ReplicatedJob."""
-    return SPEC.at("replicatedJobs", index)
-
-
 def service_name_path(js: JobSet) -> Path:
     """Path of the value from which the headless Service gets its name."""
-    return SPEC.at("network", "subdomain") if js.spec.network and js.spec.network.subdomain else JOBSET_NAME
+    return SPEC.at("network", "subdomain") if js.spec.network and js.spec.network.subdomain else NAME_PATH
 
 
 def is_created_by_us(js: JobSet, errors: Iterable[FieldError]) -> bool:
@@ -158,16 +150,16 @@ def _child(raw: JSON, js: JobSet, gates: FeatureGates, layout: Layout, equal_ind
     jobs = layout.ranges[index]
     position = next(jobs.positions(js.metadata.name))
     body = build_job(js, layout, jobs, position, gates=gates)
-    name_paths = _name_paths(js, jobs, position, layout.global_replicas, replicated_job_path(index))
+    name_paths = _name_paths(js, jobs, position, layout.global_replicas, REPLICATED_JOBS.at(index))
     return ChildJob(raw, js, index, equal_indices, body, name_paths)
 
 
-def _name_paths(js: JobSet, jobs: JobRange, position: JobPosition, total: int, path: Path) -> dict[str, Path]:
-    labels = job_labels(js, jobs, position, global_replicas=total, job_restart_attempt=None)
+def _name_paths(js: JobSet, jobs: JobRange, position: JobPosition, global_replicas: int, path: Path) -> dict[str, Path]:
+    labels = job_labels(js, jobs, position, global_replicas=global_replicas, job_restart_attempt=None)
     sources = {
         keys.GROUP_NAME: path.at("groupName"),
         keys.REPLICATED_JOB_NAME: path.at("name"),
-        keys.JOBSET_NAME: JOBSET_NAME,
+        keys.JOBSET_NAME: NAME_PATH,
         keys.COORDINATOR: SPEC.at("coordinator"),
     }
     name_paths = {labels[key]: source for key, source in sources.items() if labels.get(key)}

@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kube.model.field import Parts
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from kube.model.quantity import parse_quantity
 from kube.model.semantic import QUANTITIES, QUANTITY_MAPS
 
-Parts = tuple[str | int, ...]
-
-_UNREADABLE = re.compile(r'(\w+) in version "[^"]*" cannot be handled as a \1: (?P<why>.*)', re.DOTALL)
+_DECODE_ERROR = re.compile(r'(\w+) in version "[^"]*" cannot be handled as a \1: (?P<why>.*)', re.DOTALL)
 _UNMARSHAL = re.compile(
     r"json: cannot unmarshal (?P<kind>\w+)(?: (?P<literal>\S+))?"
     r" into Go struct field \w+\.(?P<path>\S+) of type (?P<type>.+)"
@@ -32,28 +31,28 @@ _JSON_TYPES: dict[type, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
-    """Why the API server cannot decode a body: its reason, the expected Go type, and the paths, if they are known."""
+class DecodeProblem:
+    """Why the API server cannot decode a body: the expected Go type, and the paths, if they are known."""
 
-    why: str
+    reason: str
     go_type: str = ""
     paths: tuple[Parts, ...] = ()
 
 
-def unreadable(body: JSON, message: str) -> Unreadable | None:
+def decode_problem(body: JSON, message: str) -> DecodeProblem | None:
     """The problem with `body` in the message of a 400; None if the message is not about decoding."""
-    match = _UNREADABLE.fullmatch(message)
+    match = _DECODE_ERROR.fullmatch(message)
     if match is None:
         return None
     reason = match["why"]
     if "quantities" in reason or "quantity" in reason:
-        return Unreadable(reason, "resource.Quantity", tuple(_bad_quantities(body, ())))
+        return DecodeProblem(reason, "resource.Quantity", tuple(_bad_quantities(body, ())))
     if (wrong_type := _UNMARSHAL.fullmatch(reason)) is None:
-        return Unreadable(reason)
+        return DecodeProblem(reason)
     # The path of a member of an embedded struct has the capitalized name of the struct, which JSON has not.
     names = [name for name in wrong_type["path"].split(".") if not name[:1].isupper()]
     path = _find_path(body, names, wrong_type["kind"], wrong_type["literal"])
-    return Unreadable(reason, wrong_type["type"], () if path is None else (path,))
+    return DecodeProblem(reason, wrong_type["type"], () if path is None else (path,))
 
 
 def _find_path(body: JSON, names: list[str], kind: str, literal: str | None) -> Parts | None:
@@ -91,11 +90,11 @@ def _keys(node: Any) -> list[str | int]:
 
 def _bad_quantities(node: Any, parts: Parts) -> Iterator[Parts]:
     for key in _keys(node):
-        parts_of_key = (*parts, key)
+        member_parts = (*parts, key)
         member = node[key]
         if key in QUANTITIES and parse_quantity(member) is None:
-            yield parts_of_key
+            yield member_parts
         elif key in QUANTITY_MAPS and isinstance(member, dict):
-            yield from ((*parts_of_key, name) for name, amount in member.items() if parse_quantity(amount) is None)
+            yield from ((*member_parts, name) for name, amount in member.items() if parse_quantity(amount) is None)
         else:
-            yield from _bad_quantities(member, parts_of_key)
+            yield from _bad_quantities(member, member_parts)

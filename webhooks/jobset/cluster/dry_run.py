@@ -16,16 +16,16 @@ from api.jobset import JobSet
 from kube.client import Client
 from kube.errors import ApiError, BadRequest, NotFound
 from kube.model.expiring import Expiring
-from kube.model.field import FieldError
+from kube.model.field import FieldError, Parts
 from kube.model.jsontree import set_in
 from kube.model.meta import JSON, Owner
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from webhooks.jobset.cluster.children import ChildJob, service_name_path
 from webhooks.jobset.cluster.claims import Claim
-from webhooks.jobset.cluster.decode import Parts, unreadable
+from webhooks.jobset.cluster.decode import decode_problem
 from webhooks.jobset.cluster.faults import REFUSED, claim_template_faults, decode_faults, job_faults, service_faults
+from webhooks.jobset.cluster.known_errors import without_consequences
 from webhooks.jobset.cluster.needs import Need
-from webhooks.jobset.cluster.new_findings import new_findings
 from webhooks.jobset.cluster.questions import NotAskedError
 from webhooks.jobset.cluster.verdict import (
     DOCS,
@@ -95,8 +95,8 @@ class Request:
 class DryRuns:
     """Sends dry runs. Its methods return findings about the JobSet, and raise if there is no answer.
 
-    `budget`: seconds for one request. `has_author_rights`: requests have the rights of the JobSet's author, so findings
-    may name the owner of an object.
+    `timeout`: seconds for one request. `has_author_rights`: requests have the rights of the JobSet's author, so
+    findings may name the owner of an object.
 
     Another webhook may look for the owner of a Job, as Kueue's does, and refuse the Job because its JobSet is not
     stored yet. That Job is sent again without an owner, and so are all Jobs of its namespace for `OWNERLESS_SECONDS`.
@@ -105,48 +105,48 @@ class DryRuns:
     namespace is remembered that has no such webhook any more, the verdict of a policy about owners is missing.
     """
 
-    def __init__(self, budget: float, *, has_author_rights: bool) -> None:
-        self._budget = budget
+    def __init__(self, timeout: float, *, has_author_rights: bool) -> None:
+        self._timeout = timeout
         self._has_author_rights = has_author_rights
-        self._ownerless: Expiring[str, bool] = Expiring(MAX_NAMESPACES)
+        self._ownerless_namespaces: Expiring[str, bool] = Expiring(MAX_NAMESPACES)
 
     async def job_findings(self, request: Request, child: ChildJob) -> list[FieldError]:
         """Findings about a Job. Values that the API server cannot decode are removed, so that it checks the rest."""
         body = child.body
         findings: list[FieldError] = []
         for _ in range(DECODE_ROUNDS):
-            texts: list[str] = []
+            warning_texts: list[str] = []
             try:
-                error = await self._send_job(request, body, texts)
+                error = await self._job_error(request, body, warning_texts)
             except NotAskedError:
                 if findings:
                     break
                 raise
-            problem = unreadable(body, error.message) if isinstance(error, BadRequest) else None
+            problem = decode_problem(body, error.message) if isinstance(error, BadRequest) else None
             if problem is None:
-                warnings = [API_WARNS.at(child.path, text=text) for text in texts]
+                warnings = [API_WARNS.at(child.path, text=text) for text in warning_texts]
                 last_findings = warnings if error is None else await self._findings_of_job_error(request, child, error)
-                return [*findings, *new_findings(last_findings, findings, request.js)]
+                return [*findings, *without_consequences(last_findings, findings, request.js)]
             findings += decode_faults(child, problem)
             if not problem.paths:
                 break
             body = _without_values(body, problem.paths)
         return findings
 
-    async def _send_job(self, request: Request, body: JSON, texts: list[str]) -> ApiError | None:
-        """The error of the dry run; None if the Job may be created. `texts` gets the warnings."""
+    async def _job_error(self, request: Request, body: JSON, warning_texts: list[str]) -> ApiError | None:
+        """The error of the dry run; None if the Job may be created. `warning_texts` gets the warnings."""
         if request.is_stored:
-            return await self._dry_create(request, JOBS, body, texts)
+            return await self._dry_run_error(request, JOBS, body, warning_texts)
         clock = asyncio.get_running_loop().time
-        if not self._ownerless.get(request.namespace, clock()):
+        if not self._ownerless_namespaces.get(request.namespace, clock()):
             warnings: list[str] = []
-            error = await self._dry_create(request, JOBS, body, warnings)
+            error = await self._dry_run_error(request, JOBS, body, warnings)
             if error is None or not misses_owner(error, request.js.metadata.name):
-                texts += warnings
+                warning_texts += warnings
                 return error
-            self._ownerless.put(request.namespace, True, clock() + OWNERLESS_SECONDS)
-        ownerless = {**body, "metadata": {**body["metadata"], "ownerReferences": []}}
-        error = await self._dry_create(request, JOBS, ownerless, texts)
+            self._ownerless_namespaces.put(request.namespace, True, clock() + OWNERLESS_SECONDS)
+        ownerless_body = {**body, "metadata": {**body["metadata"], "ownerReferences": []}}
+        error = await self._dry_run_error(request, JOBS, ownerless_body, warning_texts)
         # A policy that demands an owner allows the Jobs of the controller, which have an owner.
         return None if error is not None and may_want_owner(error) else error
 
@@ -155,7 +155,7 @@ class DryRuns:
             case Verdict.FAULTY:
                 return job_faults(child, error.causes)
             case Verdict.REFUSED:
-                return [REFUSED.at(child.path, what="Jobs", why=describe_error(error, self._budget))]
+                return [REFUSED.at(child.path, what="Jobs", why=describe_error(error, self._timeout))]
             case Verdict.EXISTS if request.is_stored:
                 return []  # most likely a Job of this set; the controller reports any other Job
             case Verdict.EXISTS:
@@ -168,7 +168,7 @@ class DryRuns:
 
     async def service_findings(self, request: Request) -> list[FieldError]:
         body = build_service(request.js)
-        error = await self._dry_create(request, SERVICES, body)
+        error = await self._dry_run_error(request, SERVICES, body)
         if error is None:
             return []
         path, name = service_name_path(request.js), body["metadata"]["name"]
@@ -176,7 +176,7 @@ class DryRuns:
             case Verdict.FAULTY:
                 return service_faults(request.raw, request.js, error.causes)
             case Verdict.REFUSED:
-                return [REFUSED.at(path, what="its Service", why=describe_error(error, self._budget))]
+                return [REFUSED.at(path, what="its Service", why=describe_error(error, self._timeout))]
             case Verdict.EXISTS:
                 owner = await self._conflicting_owner(SERVICES, name, request)
                 jobset = owner.removeprefix(f"{keys.KIND} ")
@@ -187,20 +187,20 @@ class DryRuns:
 
     async def claim_findings(self, request: Request, claim: Claim) -> list[FieldError]:
         body = build_volume_claim(request.js, claim.policy, claim.template)
-        error = await self._dry_create(request, PERSISTENT_VOLUME_CLAIMS, body)
+        error = await self._dry_run_error(request, PERSISTENT_VOLUME_CLAIMS, body)
         if error is None:
             return []
         match verdict(error, PERSISTENT_VOLUME_CLAIMS):
             case Verdict.FAULTY:
                 return claim_template_faults(claim, error.causes)
             case Verdict.REFUSED:
-                return [REFUSED.at(claim.path, what="the claim", why=describe_error(error, self._budget))]
+                return [REFUSED.at(claim.path, what="the claim", why=describe_error(error, self._timeout))]
             case Verdict.EXISTS:
                 return []
             case Verdict.UNKNOWN:
                 raise error
 
-    async def _dry_create(
+    async def _dry_run_error(
         self, request: Request, resource: Resource, body: JSON, warnings: list[str] | None = None
     ) -> ApiError | None:
         """The error of the dry run; None if the object may be created. Raises if there is no answer."""
@@ -211,7 +211,7 @@ class DryRuns:
                 dry_run=True,
                 type=msgspec.Raw,
                 namespace=request.namespace,
-                timeout=self._budget,
+                timeout=self._timeout,
                 warnings=[] if warnings is None else warnings,
             )
         except ApiError as error:

@@ -13,16 +13,16 @@ from itertools import islice
 
 from api.jobset import JobSet
 from kube.errors import Cause
-from kube.model.field import SPEC, ErrorType, FieldError, Layer, Path, Rule
+from kube.model.field import NAME_PATH, SPEC, ErrorType, FieldError, Layer, Parts, Path, Rule
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from kube.model.quantity import parse_quantity
 from kube.model.suggest import did_you_mean, nearest
 from kube.model.validation import as_label
 from webhooks.jobset.cluster.answer_texts import parts_of
-from webhooks.jobset.cluster.children import JOBSET_NAME, ChildJob, claim_names, service_name_path
+from webhooks.jobset.cluster.children import ChildJob, claim_names, service_name_path
 from webhooks.jobset.cluster.claims import Claim
-from webhooks.jobset.cluster.decode import Parts, Unreadable
+from webhooks.jobset.cluster.decode import DecodeProblem
 from webhooks.jobset.cluster.verdict import warning
 
 
@@ -234,12 +234,12 @@ def _rule_and_fix(child: ChildJob, cause: Cause) -> tuple[Rule, str | Callable[[
     return JOB, JOB.fix
 
 
-def decode_faults(child: ChildJob, problem: Unreadable) -> list[FieldError]:
+def decode_faults(child: ChildJob, problem: DecodeProblem) -> list[FieldError]:
     """Findings about a Job that the API server cannot decode, with the path of the template if none is known."""
     fix = _type_hint(problem.go_type)
     locations: tuple[Parts, ...] = problem.paths or ((),)
     paths = (path for parts in locations for path in child.jobset_paths(parts, ""))
-    return [TYPE.at(path, dig(child.raw, *path.parts), why=problem.why, fix=fix) for path in paths]
+    return [TYPE.at(path, dig(child.raw, *path.parts), why=problem.reason, fix=fix) for path in paths]
 
 
 def _type_hint(go_type: str) -> str:
@@ -259,12 +259,12 @@ def _type_hint(go_type: str) -> str:
 
 def service_faults(raw: JSON, js: JobSet, causes: Iterable[Cause]) -> list[FieldError]:
     """Findings about the headless Service, whose name and selector come from the subdomain or the JobSet's name."""
-    paths = {"metadata.name": service_name_path(js), "spec.selector": JOBSET_NAME}
+    paths = {"metadata.name": service_name_path(js), "spec.selector": NAME_PATH}
     findings = []
     for cause in causes:
         path = paths.get(cause.field, SPEC.at("network"))
         kind = _TYPES.get(cause.reason, ErrorType.INVALID)
-        fix = SERVICE.fix if path == JOBSET_NAME else ""
+        fix = SERVICE.fix if path == NAME_PATH else ""
         findings.append(FieldError(path, kind, dig(raw, *path.parts), "", fix, SERVICE, _without_value(cause.message)))
     return findings
 

@@ -18,7 +18,7 @@ class Lookups(Generic[K, V]):
         self._locks: dict[K, asyncio.Lock] = {}
 
     async def get(self, key: K, look_up: Callable[[], Awaitable[V]], cache_seconds: Callable[[V], float]) -> V:
-        """The cached answer, or the answer of `look_up`, which is then cached for `seconds(answer)`.
+        """The cached answer, or the answer of `look_up`, which is then cached for `cache_seconds(answer)` seconds.
 
         Concurrent callers with one key share one request. Raises the errors of `look_up`.
         """

@@ -38,7 +38,7 @@ class AnsweredSets:
         self._running_checks: dict[bytes, asyncio.Event] = {}
 
     @contextlib.asynccontextmanager
-    async def turn(self, key: bytes) -> AsyncIterator[bool]:
+    async def single_check(self, key: bytes) -> AsyncIterator[bool]:
         """Yields whether a set with this digest was accepted. While one set is checked, sets with its digest wait.
 
         After an answer with findings no set waits: each set is sent and gets its own findings.

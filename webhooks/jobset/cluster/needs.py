@@ -21,7 +21,7 @@ from api.batch import OwnedObject
 from api.keys import EXCLUSIVE_TOPOLOGY, QUEUE_NAME
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound
-from kube.model.field import ErrorType, FieldError, Path, Rule
+from kube.model.field import ErrorType, FieldError, Parts, Path, Rule
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from kube.model.suggest import nearest
@@ -43,7 +43,7 @@ from kube.resources import (
 from policy.recorded import policy_that_set
 from webhooks.jobset.cluster.claims import Claim, claims_of
 from webhooks.jobset.cluster.lookups import Lookups
-from webhooks.jobset.cluster.references import Parts, references
+from webhooks.jobset.cluster.references import references
 from webhooks.jobset.cluster.verdict import warning
 from webhooks.jobset.rules.placement import affinity_topology
 from webhooks.jobset.rules.scheduling import TOPOLOGY as GROUP_TOPOLOGY_PATH
@@ -58,7 +58,7 @@ MAX_ANSWERS = 1024
 """The most answers that are remembered."""
 MAX_SELECTOR_LENGTH = 1024
 """The most characters of a node selector that is looked up, since it is a part of the URL."""
-MAX_CLASSES = 100
+MAX_PRIORITY_CLASSES = 100
 """The most PriorityClasses with which an unknown name is compared."""
 
 
@@ -239,11 +239,11 @@ class _Existence(NamedTuple):
 class Needs:
     """Looks up needs and remembers the answers. One instance for a process."""
 
-    def __init__(self, budget: float) -> None:
-        """`budget`: seconds for one request."""
-        self._budget = budget
+    def __init__(self, timeout: float) -> None:
+        """`timeout`: seconds for one request."""
+        self._timeout = timeout
         self._answers: Lookups[tuple[str, str, str], _Existence] = Lookups(MAX_ANSWERS)
-        self._classes: Lookups[None, tuple[str, ...]] = Lookups(1)
+        self._class_lookups: Lookups[None, tuple[str, ...]] = Lookups(1)
 
     async def warnings(self, need: Need, namespace: str, client: Client) -> list[FieldError]:
         """A warning at each path of the name if the object does not exist. Raises without an answer."""
@@ -265,12 +265,12 @@ class Needs:
         try:
             if need.rule in _LABEL_RULES:
                 page = await client.list(
-                    NODES, type=msgspec.Raw, label_selector=need.name, limit=1, timeout=self._budget
+                    NODES, type=msgspec.Raw, label_selector=need.name, limit=1, timeout=self._timeout
                 )
                 return _Existence(bool(page.items))
             scope = namespace or None
             await client.get(
-                resource, need.name, namespace=scope, type=msgspec.Raw, accept=METADATA, timeout=self._budget
+                resource, need.name, namespace=scope, type=msgspec.Raw, accept=METADATA, timeout=self._timeout
             )
         except NotFound as error:
             if need.rule in {DEVICE_CLAIM, DEVICE_CLAIM_TEMPLATE} and not error.details.name:
@@ -285,13 +285,13 @@ class Needs:
         if need.rule is not PRIORITY_CLASS:
             return ""
         try:
-            names = await self._classes.get(None, lambda: self._class_names(client), lambda _: SECONDS_IF_MISSING)
+            names = await self._class_lookups.get(None, lambda: self._class_names(client), lambda _: SECONDS_IF_MISSING)
         except (KubeError, TimeoutError):
             return ""  # the warning then names no similar class
         return nearest(need.name, names)
 
     async def _class_names(self, client: Client) -> tuple[str, ...]:
         page = await client.list(
-            PRIORITY_CLASSES, type=OwnedObject, accept=METADATA_LIST, limit=MAX_CLASSES, timeout=self._budget
+            PRIORITY_CLASSES, type=OwnedObject, accept=METADATA_LIST, limit=MAX_PRIORITY_CLASSES, timeout=self._timeout
         )
         return tuple(item.metadata.name for item in page.items or ())

@@ -34,8 +34,8 @@ MAX_PAGES = 4
 """At most this many pages of the list of nodes are read: 2,000 nodes."""
 MAX_RESOURCES = 256
 """If the nodes offer more resources than this, they count as unknown."""
-_BUDGET_DIVISOR = 3
-"""The list of nodes gets the budget of one review divided by this, so that time is left for other requests."""
+_TIMEOUT_DIVISOR = 3
+"""The list of nodes gets the seconds for one review divided by this, so that time is left for other requests."""
 MAX_LABELS = 256
 """The most keys of node labels whose values are counted."""
 
@@ -121,9 +121,9 @@ def _too_large(template: Template, name: str, largest: Amounts, *, has_author_ri
 class Nodes:
     """Reads the nodes, and remembers what they offer. A process has one instance."""
 
-    def __init__(self, budget: float, *, has_author_rights: bool) -> None:
-        """`budget`: seconds for all requests about one review. `has_author_rights` as for `unmet_request_warnings`."""
-        self._seconds = budget / _BUDGET_DIVISOR
+    def __init__(self, timeout: float, *, has_author_rights: bool) -> None:
+        """`timeout`: seconds for all requests about one review. `has_author_rights` as for `unmet_request_warnings`."""
+        self._timeout = timeout / _TIMEOUT_DIVISOR
         self._has_author_rights = has_author_rights
         self._offers: Lookups[None, Offers] = Lookups(1)
 
@@ -141,7 +141,7 @@ class Nodes:
 
     async def _read_offers(self, client: Client) -> Offers:
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._timeout):
                 return await _list_offers(client, with_totals=self._has_author_rights)
         except (Forbidden, TimeoutError):
             return _UNKNOWN_OFFERS

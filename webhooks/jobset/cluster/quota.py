@@ -162,9 +162,9 @@ def total_requests(templates: Sequence[Template]) -> Amounts:
 class Quotas:
     """Reads the quotas of namespaces and remembers their limits. One instance for a process."""
 
-    def __init__(self, budget: float, *, has_author_rights: bool) -> None:
-        """`budget`: seconds for one request. `has_author_rights`: the client has the rights of the JobSets' author."""
-        self._budget = budget
+    def __init__(self, timeout: float, *, has_author_rights: bool) -> None:
+        """`timeout`: seconds for one request. `has_author_rights`: the client has the rights of the JobSets' author."""
+        self._timeout = timeout
         self._has_author_rights = has_author_rights
         self._limits: Lookups[str, Limits] = Lookups(MAX_NAMESPACES)
 
@@ -181,7 +181,7 @@ class Quotas:
     async def _read_limits(self, namespace: str, client: Client) -> Limits:
         try:
             page = await client.list(
-                RESOURCE_QUOTAS, type=Quota, namespace=namespace, limit=MAX_QUOTAS, timeout=self._budget
+                RESOURCE_QUOTAS, type=Quota, namespace=namespace, limit=MAX_QUOTAS, timeout=self._timeout
             )
         except Forbidden:
             return {}

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from kube.model.field import Parts
 from kube.model.jsontree import dig, items
 from kube.resources import CONFIG_MAPS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, SECRETS, Resource
 
-Parts = tuple[str | int, ...]
 _VOLUME_FIELDS = ((CONFIG_MAPS, "configMap", "name"), (SECRETS, "secret", "secretName"))
 _PROJECTION_FIELDS = ((CONFIG_MAPS, "configMap", "name"), (SECRETS, "secret", "name"))
 _VARIABLE_FIELDS = ((CONFIG_MAPS, "configMapKeyRef", "name"), (SECRETS, "secretKeyRef", "name"))

@@ -93,10 +93,10 @@ _SHORTENINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 )
 
 
-def describe_error(error: Exception, budget: float) -> str:
-    """An error in a few words, without the name of the object. `budget`: the seconds that a timeout has taken."""
+def describe_error(error: Exception, timeout: float) -> str:
+    """An error in a few words, without the name of the object. `timeout`: the seconds for the request."""
     if isinstance(error, TimeoutError):
-        return f"no answer within {budget:g} s"
+        return f"no answer within {timeout:g} s"
     if isinstance(error, TransportError):
         return "no answer from the API server" if error.sent else "no connection to the API server"
     if isinstance(error, UnreadableAnswerError):

@@ -60,17 +60,17 @@ LABEL = _DOCS.error(
 
 def check_coordinator(subject: Subject) -> Iterator[FieldError]:
     """Check that a pod has the indexes of the coordinator, and that its address is a valid label value."""
-    policy = subject.js.spec.coordinator
-    if policy is None:
+    coordinator = subject.js.spec.coordinator
+    if coordinator is None:
         return
-    entry = subject.entries_by_name.get(policy.replicated_job)
+    entry = subject.entries_by_name.get(coordinator.replicated_job)
     if entry is None:
-        name = policy.replicated_job
+        name = coordinator.replicated_job
         suggestion = partial(name_suggestion, subject, name, if_none="there is no ReplicatedJob")
         rule = UNKNOWN if name else UNNAMED
         yield rule.at(PATH.at("replicatedJob"), name, name=name, names_that_exist=suggestion)
     else:
-        yield from _check_pod(entry, policy)
+        yield from _check_pod(entry, coordinator)
     endpoint = coordinator_endpoint(subject.js) or ""
     complaints = label_value(endpoint)
     if complaints:

@@ -111,12 +111,12 @@ def check_pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         yield POD_LENGTH.at(entry.path.at("name"), longest_job_name(subject, entry), change=change)
 
 
-def is_jobset_name_to_blame(error: FieldError, jobset_name: blame.JobSetName, job: str) -> bool:
+def is_jobset_name_to_blame(error: FieldError, jobset_name: blame.JobSetName, rjob_name: str) -> bool:
     """Whether only the JobSet's name makes the names of a ReplicatedJob's Jobs and pods invalid."""
     if error.rule is JOB:
-        form = blame.blame_for_characters(jobset_name, job)
+        form = blame.blame_for_characters(jobset_name, rjob_name)
         return form.blames_jobset and not form.blames_replicated_job
-    return error.rule in JOB_NAME_RULES and blame.blame_for_length(jobset_name, job, 1).blames_jobset
+    return error.rule in JOB_NAME_RULES and blame.blame_for_length(jobset_name, rjob_name, 1).blames_jobset
 
 
 def _jobset_name(subject: Subject) -> blame.JobSetName:

@@ -130,10 +130,10 @@ def _check_chips(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     if not sides or not all(side.isascii() and side.isdigit() for side in sides):
         return
     pods = entry.pod_count if affinity_topology(subject.js, entry.rjob) is None else pods_at_once(entry.job)
-    chips, each = prod(map(int, sides)), _chips_of_pod(entry)
-    if chips > _MAX_CHIPS_PER_NODE and each and each * pods % chips:
+    slice_chips, pod_chips = prod(map(int, sides)), _chips_of_pod(entry)
+    if slice_chips > _MAX_CHIPS_PER_NODE and pod_chips and pod_chips * pods % slice_chips:
         field_path = entry.pod_path.at("spec", "nodeSelector", _TPU_TOPOLOGY_LABEL)
-        yield CHIPS.at(field_path, topology, pods=pods, each=each, chips=chips, topology=topology)
+        yield CHIPS.at(field_path, topology, pods=pods, each=pod_chips, chips=slice_chips, topology=topology)
 
 
 def _chips_of_pod(entry: Entry) -> int:

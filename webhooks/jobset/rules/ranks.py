@@ -81,13 +81,13 @@ def _check_entry(sizes: _GroupSizes, entry: Entry) -> Iterator[FieldError]:
     if len({count for _, count in numbers}) == 1:
         for text_path, count in numbers[:1]:
             if count > 1 and entry.pod_count and not sizes.is_possible(entry, count):
-                yield _wrong_number(sizes, entry, text_path, count)
+                yield _wrong_count(sizes, entry, text_path, count)
     if entry.rjob.replicas > 1 and entry.job.completions == 1 and entry.job.completion_mode != "NonIndexed":
         yield from _check_indexes(entry)
     yield from _check_restarts(sizes, entry)
 
 
-def _wrong_number(sizes: _GroupSizes, entry: Entry, text_path: Path, count: int) -> FieldError:
+def _wrong_count(sizes: _GroupSizes, entry: Entry, text_path: Path, count: int) -> FieldError:
     job_pods, entry_pods = pods_at_once(entry.job), entry.pod_count
     pods = f"{job_pods} pods in a Job" + (f", {entry_pods} in all its Jobs" if entry_pods != job_pods else "")
     numbers = " or ".join(str(number) for number in dict.fromkeys((job_pods, entry_pods, sizes.subject.pod_count)))

@@ -157,8 +157,8 @@ def _check_group_count(path: Path, minimum: int, existing: int) -> Iterator[Fiel
 
 def _groups_below_root(subject: Subject) -> int:
     """The number of groups directly below the group of the set; 0 if the set has no group."""
-    roots = subject.shape.roots if subject.shape is not None else ()
-    # There is a group for each Job, but a shape has only one Job of each ReplicatedJob.
+    roots = subject.sample_forest.roots if subject.sample_forest is not None else ()
+    # There is a group for each Job, but the sample has only one Job of each ReplicatedJob.
     return sum(
         subject.entries_by_name[child.replicated_jobs[0]].rjob.replicas if child.template.startswith("job-") else 1
         for root in roots
@@ -168,14 +168,14 @@ def _groups_below_root(subject: Subject) -> int:
 
 def check_stages(subject: Subject) -> Iterator[FieldError]:
     """Check that no gang has members that wait for each other: a gang is scheduled only once all its pods exist."""
-    for root in subject.shape.roots if subject.shape is not None else ():
+    for root in subject.sample_forest.roots if subject.sample_forest is not None else ():
         yield from _check_group(subject, root)
 
 
 def _check_group(subject: Subject, group: Group) -> Iterator[FieldError]:
     rjobs = (subject.entries_by_name[name].rjob for name in group.replicated_jobs)
     members = frozenset(rjob.name for rjob in rjobs if rjob.replicas and pods_at_once(rjob))
-    pair = _waiting_pair(subject, members) if group.gang is not None and len(members) > 1 else None
+    pair = _waiting_pair(subject, members) if group.gang_size is not None and len(members) > 1 else None
     if pair is None:
         for child in group.children:
             yield from _check_group(subject, child)
@@ -231,7 +231,7 @@ def _dependent_pair(rjobs: tuple[ReplicatedJob, ...], members: frozenset[str]) -
 
 def check_template_counts(subject: Subject) -> Iterator[FieldError]:
     """Check that no list of group templates is longer than Kubernetes allows."""
-    forest = subject.shape
+    forest = subject.sample_forest
     if forest is None:
         return
     yield from _check_templates(forest.roots, SCHEDULING)
@@ -241,6 +241,6 @@ def check_template_counts(subject: Subject) -> Iterator[FieldError]:
 
 def _check_templates(groups: tuple[Group, ...], path: Path) -> Iterator[FieldError]:
     for composite in (False, True):
-        count = len({group.template for group in groups if group.composite is composite})
+        count = len({group.template for group in groups if group.is_composite is composite})
         if count > MAX_TEMPLATES:
             yield TOO_MANY_TEMPLATES.at(path, count, count=count)

@@ -86,9 +86,9 @@ def check_min_succeeded(subject: Subject) -> Iterator[FieldError]:
         if policy is not None and policy.unit:
             yield UNIT_ALONE.at(POLICY.at("unit"), policy.unit)
         return
-    how = _correction(policy.min_succeeded)
-    if how:
-        yield FORM.at(MIN_SUCCEEDED, policy.min_succeeded, how=how)
+    correction = _correction(policy.min_succeeded)
+    if correction:
+        yield FORM.at(MIN_SUCCEEDED, policy.min_succeeded, how=correction)
     if any(name not in subject.entries_by_name for name in policy.target_replicated_jobs):
         return
     total = total_contribution(subject, policy.target_replicated_jobs)
@@ -96,7 +96,7 @@ def check_min_succeeded(subject: Subject) -> Iterator[FieldError]:
         for entry in subject.targets(policy.target_replicated_jobs):
             if share.completions(entry.rjob) is None:
                 yield UNKNOWN_PODS.at(entry.job_path.at("completions"), name=entry.rjob.name)
-    elif total and not how and (share.required_successes(policy, total) or 0) > total:
+    elif total and not correction and (share.required_successes(policy, total) or 0) > total:
         yield TOO_MANY.at(MIN_SUCCEEDED, policy.min_succeeded, total=total, units=units(policy))
 
 

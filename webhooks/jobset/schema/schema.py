@@ -38,7 +38,7 @@ class Schema:
     """The CRD's `openAPIV3Schema`, compiled. Raises ValueError for an unknown keyword."""
 
     def __init__(self, schema: JSON) -> None:
-        _require_known(schema, "")
+        _require_supported(schema, "")
         members = {name: node for name, node in schema["properties"].items() if name != "status"}
         self._schema = {**schema, "properties": members}
         self._is_valid = _validity_check(self._schema)
@@ -81,7 +81,7 @@ class Schema:
         return {"metadata": {}, "spec": {}, **Walk(self._item_checks, work).repair(obj, self._schema)}
 
 
-def _require_known(node: JSON, path: str) -> None:
+def _require_supported(node: JSON, path: str) -> None:
     """Raise ValueError for a schema that the walk would misread."""
     if unknown := node.keys() - _KNOWN_KEYWORDS:
         raise ValueError(f"schema of {path or 'the object'}: no such keyword: {', '.join(sorted(unknown))}")
@@ -95,7 +95,7 @@ def _require_known(node: JSON, path: str) -> None:
     if kind == "integer" and node.get("format") not in BITS_BY_FORMAT:
         raise ValueError(f"schema of {path}: no such format of integers: {node['format']}")
     for name, child in _child_schemas(node):
-        _require_known(child, f"{path}.{name}".lstrip("."))
+        _require_supported(child, f"{path}.{name}".lstrip("."))
 
 
 def _child_schemas(node: JSON) -> list[tuple[str, JSON]]:

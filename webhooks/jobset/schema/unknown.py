@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from kube.model.field import ErrorType, FieldError, Layer, Path, Rule, quote
+from kube.model.field import ErrorType, FieldError, Layer, Parts, Path, Rule, quote
 from kube.model.meta import JSON
 from kube.model.suggest import Comparison, did_you_mean, nearest
 from webhooks.jobset.schema.words import INT_OR_STRING, type_name
@@ -25,12 +25,12 @@ _MESSAGE = 'unknown field "{field}"'
 UNKNOWN = Rule("schema-unknown-field", ErrorType.INVALID, _MESSAGE, "{guess}", _SOURCE, Layer.SCHEMA)
 MISPLACED = Rule("schema-misplaced-field", ErrorType.INVALID, _MESSAGE, "it belongs to {place}", _SOURCE, Layer.SCHEMA)
 
-_METADATA = (
+_METADATA_FIELDS = (
     "name", "namespace", "labels", "annotations", "generateName", "finalizers", "ownerReferences", "creationTimestamp",
     "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink",
     "uid",
 )  # fmt: skip
-_RENAMED = {"jobs": "replicatedJobs"}
+_NAME_BY_FORMER_NAME = {"jobs": "replicatedJobs"}
 """Present names of fields by their names in v1alpha1."""
 _TRAINING_KIND_BY_FIELD = {
     "pytorchReplicaSpecs": "a PyTorchJob", "mpiReplicaSpecs": "an MPIJob", "tfReplicaSpecs": "a TFJob",
@@ -38,7 +38,6 @@ _TRAINING_KIND_BY_FIELD = {
 }  # fmt: skip
 """Fields in the spec of other training jobs, and the kind that has them. They resemble no field of a JobSet."""
 _CONVERT_HINT = "it belongs to {kind}: `jobset init --from FILE` makes a JobSet of a PyTorchJob, an MPIJob or a Job"
-_Parts = tuple[str | int, ...]
 _Location = tuple[str, ...]
 """The path of a node in the schema: member names, `*` for the items of a list or the values of a map."""
 
@@ -47,7 +46,7 @@ class UnknownFields:
     """Finds the unknown fields of objects of one schema."""
 
     def __init__(self, schema: JSON) -> None:
-        metadata = {"type": "object", "properties": {name: {} for name in _METADATA}}
+        metadata = {"type": "object", "properties": {name: {} for name in _METADATA_FIELDS}}
         self._schema = {**schema, "properties": {**schema["properties"], "metadata": metadata}}
         self._locations: Mapping[str, list[tuple[_Location, JSON]]] = defaultdict(list)
         self._index(schema, ())
@@ -81,17 +80,17 @@ class UnknownFields:
         finding = self._finding(name, value[name], properties, path)
         return (finding, right_name) if finding.rule is UNKNOWN else None
 
-    def _walk(self, value: Any, node: JSON, path: _Parts) -> Iterator[FieldError]:
+    def _walk(self, value: Any, node: JSON, path: Parts) -> Iterator[FieldError]:
         if isinstance(value, list) and "items" in node:
             for i, item in enumerate(value):
                 yield from self._walk(item, node["items"], (*path, i))
         elif isinstance(value, dict) and node.get("type") == "object":
-            properties, extra = node.get("properties", {}), node.get("additionalProperties")
+            properties, other_members = node.get("properties", {}), node.get("additionalProperties")
             training_fields = [
                 name for name in _TRAINING_KIND_BY_FIELD if name in value and _is_of_training_job(name, properties)
             ]
             for name, member in value.items():
-                child = properties.get(name, extra)
+                child = properties.get(name, other_members)
                 if child is not None:
                     yield from self._walk(member, child, (*path, name))
                 elif name not in training_fields[1:]:  # one field is enough to recognise the kind
@@ -100,7 +99,7 @@ class UnknownFields:
     def _finding(self, name: str, value: Any, properties: JSON, path: Path) -> FieldError:
         """The finding about an unknown field of an object at `path` whose schema has these `properties`."""
         likely_name = _likely_name(name, properties)
-        is_former = bool(likely_name) and _RENAMED.get(name) == likely_name
+        is_former = bool(likely_name) and _NAME_BY_FORMER_NAME.get(name) == likely_name
         is_misspelling = is_former or Comparison(name).likeness(likely_name) >= _CERTAIN_LIKENESS
         if not is_misspelling and (location := self._nearest_holder(name, value, path)):
             finding = MISPLACED.at(path.at(name), value, field=name, place=location)
@@ -117,13 +116,13 @@ class UnknownFields:
     def _nearest_holder(self, name: str, value: Any, path: Path) -> str:
         """The path of the nearest object whose field of this name accepts the value's type; empty if there is none."""
         own_location = tuple("*" if isinstance(part, int) else part for part in path.parts)
-        fitting = [
+        fitting_fields = [
             each for each in self._locations.get(name, ()) if _accepts_type(value, each[1]) and each[0] != own_location
         ]
-        if not fitting:
+        if not fitting_fields:
             return ""
         location, _ = min(
-            fitting, key=lambda each: _distance(own_location, each[0], in_enum=value in each[1].get("enum", ()))
+            fitting_fields, key=lambda each: _distance(own_location, each[0], in_enum=value in each[1].get("enum", ()))
         )
         common = _common_length(own_location, location)
         text = str(Path(path.parts[:common]))
@@ -139,7 +138,7 @@ def _is_of_training_job(name: str, properties: JSON) -> bool:
 
 def _likely_name(name: str, properties: JSON) -> str:
     """The name among `properties` that the author likely meant; empty if there is none."""
-    present_name = _RENAMED.get(name, "")
+    present_name = _NAME_BY_FORMER_NAME.get(name, "")
     if present_name in properties or _is_of_training_job(name, properties):
         return present_name
     return nearest(name, properties)
@@ -158,10 +157,10 @@ class _Respelling:
             return [self.respell(item, node["items"], path.at(i)) for i, item in enumerate(value)]
         if not isinstance(value, dict) or node.get("type") != "object":
             return value
-        properties, extra = node.get("properties", {}), node.get("additionalProperties")
+        properties, other_members = node.get("properties", {}), node.get("additionalProperties")
         respelled: JSON = {}
         for name, member in value.items():
-            new_name, child = name, properties.get(name, extra)
+            new_name, child = name, properties.get(name, other_members)
             if child is None and self._checks_left:
                 self._checks_left -= 1
                 correction = self._right_name(name, value, properties, path)
@@ -192,5 +191,5 @@ def _distance(own_location: _Location, other: _Location, *, in_enum: bool) -> tu
 
     `in_enum`: whether the field at `other` has the value in its enum, which makes the field nearer.
     """
-    up = len(own_location) - _common_length(own_location, other)
-    return up + len(other) - _common_length(own_location, other), not in_enum, up
+    steps_up = len(own_location) - _common_length(own_location, other)
+    return steps_up + len(other) - _common_length(own_location, other), not in_enum, steps_up

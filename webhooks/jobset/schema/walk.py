@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import re2
 
-from kube.model.field import FieldError, Path
+from kube.model.field import FieldError, Parts, Path
 from kube.model.meta import JSON
 from webhooks.jobset.schema import words
 from webhooks.work import Work
@@ -67,8 +67,6 @@ def simplest_value(node: JSON) -> Any:
             return max(0, node.get("minimum", 0))
 
 
-_Parts = tuple[str | int, ...]
-
 _STEPS_PER_VALUE = 40
 """Steps of work for visiting one value."""
 
@@ -98,12 +96,12 @@ class Walk:
             return simplest_value(node)
         return simplest_value(node) if repaired is _REMOVED else repaired
 
-    def _report(self, fault: Callable[..., FieldError], path: _Parts, *arguments: Any, **words: Any) -> None:
+    def _report(self, make_fault: Callable[..., FieldError], path: Parts, *arguments: Any, **words: Any) -> None:
         if len(self.faults) == MAX_FAULTS:
             raise _MaxFaultsError
-        self.faults.append(fault(Path(path), *arguments, **words))
+        self.faults.append(make_fault(Path(path), *arguments, **words))
 
-    def _visit(self, value: Any, node: JSON, path: _Parts) -> Any:
+    def _visit(self, value: Any, node: JSON, path: Parts) -> Any:
         self._work.spend(_STEPS_PER_VALUE)
         if (is_valid := self._fast_checks.get(id(node))) and is_valid(value):
             return value
@@ -118,11 +116,11 @@ class Walk:
         visit = _VISIT_BY_TYPE.get(kind)
         return visit(self, value, node, path) if visit else value
 
-    def _visit_object(self, value: JSON, node: JSON, path: _Parts) -> JSON:
-        properties, extra = node.get("properties", {}), node.get("additionalProperties")
+    def _visit_object(self, value: JSON, node: JSON, path: Parts) -> JSON:
+        properties, other_members = node.get("properties", {}), node.get("additionalProperties")
         changed_members: JSON = {}
         for name, member in value.items():
-            child = properties.get(name, extra)
+            child = properties.get(name, other_members)
             if child and member is not None:
                 repaired = self._visit(member, child, (*path, name))
                 if repaired is not member:
@@ -137,7 +135,7 @@ class Walk:
             return value
         return {name: member for name, member in {**value, **changed_members}.items() if member is not _REMOVED}
 
-    def _visit_array(self, array: list[Any], node: JSON, path: _Parts) -> list[Any]:
+    def _visit_array(self, array: list[Any], node: JSON, path: Parts) -> list[Any]:
         limit, allowed_items = node.get("maxItems"), array
         if limit is not None and len(array) > limit:
             self._report(words.MAX_ITEMS.at, path, len(array), limit=limit, surplus=len(array) - limit)
@@ -152,7 +150,7 @@ class Walk:
             return array
         return [simplest_value(item_node) if item is _REMOVED else item for item in repaired]
 
-    def _duplicate_reporter(self, node: JSON, path: _Parts) -> Callable[[int, Any], None]:
+    def _duplicate_reporter(self, node: JSON, path: Parts) -> Callable[[int, Any], None]:
         """A function that gets the items of one list with their indexes, and reports duplicates."""
         kind = node.get("x-kubernetes-list-type")
         if kind not in {"map", "set"}:
@@ -178,7 +176,7 @@ class Walk:
 
         return report_duplicate
 
-    def _visit_string(self, value: str, node: JSON, path: _Parts) -> Any:
+    def _visit_string(self, value: str, node: JSON, path: Parts) -> Any:
         if "enum" in node:
             if value not in node["enum"]:
                 self._report(words.enum_fault, path, value, node["enum"])
@@ -193,7 +191,7 @@ class Walk:
             return value
         return _REMOVED
 
-    def _visit_integer(self, value: float, node: JSON, path: _Parts) -> Any:
+    def _visit_integer(self, value: float, node: JSON, path: Parts) -> Any:
         low, high = bounds(node)
         if not low <= value <= high:
             limits = {"low": max(low, node.get("minimum", low)), "high": min(high, node.get("maximum", high))}
@@ -207,7 +205,7 @@ class Walk:
         return _REMOVED
 
 
-_VISIT_BY_TYPE: Final[Mapping[str, Callable[[Walk, Any, JSON, _Parts], Any]]] = {
+_VISIT_BY_TYPE: Final[Mapping[str, Callable[[Walk, Any, JSON, Parts], Any]]] = {
     "object": Walk._visit_object,  # noqa: SLF001 - the class's own table
     "array": Walk._visit_array,  # noqa: SLF001
     "string": Walk._visit_string,  # noqa: SLF001

@@ -19,8 +19,10 @@ from kube.model.meta import JSON, LAST_APPLIED
 from policy.recorded import ANNOTATION as DEFAULTS
 from policy.recorded import DEADLINE, recorded_defaults
 from webhooks.jobset.copies import copied_locations
+from webhooks.jobset.ignored_rules import MAX_ANNOTATION_LENGTH
 from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.json_patch import PatchDraft
+from webhooks.work import STEPS_PER_PATH
 
 FORGOTTEN = Source("docs/reference/validation.md#fields-that-a-client-leaves-out").warning(
     "field-put-back",
@@ -54,10 +56,6 @@ NEWER_FIELDS: Mapping[str, frozenset[str]] = {
 """The fields of Jobs and pods that Kubernetes 1.37 has and 1.33 lacks, by the member that contains them.
 
 `make test-kubernetes VERSION=1.33` compares them with the API descriptions of API servers of both versions."""
-_STEPS_PER_PATH = 60
-"""Steps of work for one path."""
-_MAX_ANNOTATION_LENGTH = 4096
-"""Characters of the annotation that are read."""
 
 
 def restore_fields(draft: PatchDraft, old: JSON, field_manager: str = "") -> list[FieldError]:
@@ -108,7 +106,7 @@ def _removed_on_purpose(old: JSON, new: JSON) -> frozenset[str]:
 def _removed_fields(obj: JSON) -> frozenset[str]:
     """The fields that an annotation of the object lists, separated by commas."""
     text = dig(obj, "metadata", "annotations", REMOVED_FIELDS)
-    names = text[:_MAX_ANNOTATION_LENGTH].split(",") if isinstance(text, str) else ()
+    names = text[:MAX_ANNOTATION_LENGTH].split(",") if isinstance(text, str) else ()
     return frozenset(f"spec.{name.strip().removeprefix('spec.')}" for name in names)
 
 
@@ -142,7 +140,7 @@ def _missing_fields(old: JSON, new: JSON, location: tuple[str | int, ...], path:
         old_value, new_value = dig(old, *location), dig(new, *path.parts)
         if old_value == new_value:
             continue
-        draft.work.spend(_STEPS_PER_PATH + len(old_value) if isinstance(old_value, list | dict) else _STEPS_PER_PATH)
+        draft.work.spend(STEPS_PER_PATH + (len(old_value) if isinstance(old_value, list | dict) else 0))
         if isinstance(old_value, dict) and isinstance(new_value, dict):
             holder = next((part for part in reversed(location) if isinstance(part, str)), "")
             for key, member in old_value.items():

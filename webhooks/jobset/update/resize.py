@@ -24,8 +24,6 @@ POD_COUNT_PATHS: tuple[tuple[str, ...], ...] = (
     ("template", "spec", "completions"),
 )
 JOB_COUNT_PATH = ("replicas",)
-_DEFAULT_REPLICAS = 1
-"""The default of the CRD. An object that is not stored yet may lack the number."""
 
 _DOCS = Source("docs/reference/validation.md#sizes")
 _KEP_463 = Source("KEP-463")
@@ -100,12 +98,7 @@ class Change:
     @property
     def is_scaled(self) -> bool:
         """Whether the number of Jobs differs."""
-        return bool(_replicas(self.old) != _replicas(self.new))
-
-
-def _replicas(rjob: JSON) -> int:
-    number = rjob.get("replicas")
-    return _DEFAULT_REPLICAS if number is None else number
+        return _number_or_one(self.old, JOB_COUNT_PATH) != _number_or_one(self.new, JOB_COUNT_PATH)
 
 
 def size_paths(change: Change) -> tuple[tuple[str, ...], ...]:
@@ -191,8 +184,9 @@ def _has_larger_size(change: Change) -> bool:
 
 
 def _number_or_one(rjob: JSON, keys: tuple[str, ...]) -> int:
-    number = dig(rjob, *keys)
-    return number if isinstance(number, int) else 1
+    """The number at this path; 1, the default of the CRD and of the Job API, if it is absent."""
+    number: int | None = dig(rjob, *keys)
+    return 1 if number is None else number
 
 
 def _check_new_sizes(subject: Subject, resized: Sequence[Change], scaled: Sequence[Change]) -> Iterator[FieldError]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from api.features import FeatureGates
 from api.keys import COMPLETED, FAILED
-from kube.model.field import SPEC, FieldError, Layer, Path, Rule
+from kube.model.field import NAME_PATH, SPEC, FieldError, Layer, Path, Rule
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 from kube.model.semantic import differences, semantically_equal
@@ -140,7 +140,7 @@ _IMMUTABLE_RULES = {
 """Rules about fields that this manager never lets change in a stored JobSet."""
 
 
-def update_findings(subject: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterator[FieldError]:
+def findings_about_update(subject: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterator[FieldError]:
     """Findings about an update, in discovery order. If only a new JobSet helps, a warning says how to replace the set.
 
     `new` has its defaults; `subject` is the decoded `new`.
@@ -153,7 +153,7 @@ def update_findings(subject: Subject, old: JSON, new: JSON, gates: FeatureGates)
         policies = items(old, "spec", "volumeClaimPolicies")
         deletes_claims = any(dig(policy, "retentionPolicy", "whenDeleted") != "Retain" for policy in policies)
         yield REPLACE.at(
-            Path(("metadata", "name")),
+            NAME_PATH,
             name=subject.js.metadata.name,
             namespace=dig(old, "metadata", "namespace") or "default",
             with_what=", its pods and its claims with their data" if deletes_claims else " and its pods",

@@ -39,7 +39,7 @@ def nodes_to_avoid(js: JobSet, now: str) -> tuple[FailedNode, ...]:
     return tuple(nodes[-policy.max_nodes :])
 
 
-def avoided_by(annotations: dict[str, str]) -> frozenset[str]:
+def avoided_node_names(annotations: dict[str, str]) -> frozenset[str]:
     """Names of the nodes that pods of a Job with these annotations keep away from."""
     return frozenset(filter(None, annotations.get(keys.AVOIDED_NODES, "").split(",")))
 

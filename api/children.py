@@ -164,11 +164,18 @@ def with_priority(job: JSON, priorities: Priorities) -> JSON:
     By that label, exclusive placement keeps Jobs of one priority apart. The node-selector strategy does not need it.
     """
     template = job["spec"]["template"]
-    meta, priority = template["metadata"], priorities.priority_of(template["spec"])
-    if priority is None or keys.NODE_SELECTOR_STRATEGY in meta["annotations"]:
+    priority = priorities.priority_of(template["spec"])
+    if priority is None or keys.NODE_SELECTOR_STRATEGY in template["metadata"]["annotations"]:
         return job
-    labels = {**meta["labels"], keys.PRIORITY: priority_label(priority)}
-    return {**job, "spec": {**job["spec"], "template": {**template, "metadata": {**meta, "labels": labels}}}}
+    return with_pod_label(job, keys.PRIORITY, priority_label(priority))
+
+
+def with_pod_label(job: JSON, key: str, value: str) -> JSON:
+    """The Job with one more label in its pod template."""
+    template = job["spec"]["template"]
+    meta = template["metadata"]
+    meta = {**meta, "labels": {**meta["labels"], key: value}}
+    return {**job, "spec": {**job["spec"], "template": {**template, "metadata": meta}}}
 
 
 def built_pod_spec(js: JobSet, rjob: ReplicatedJob) -> JSON:

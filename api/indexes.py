@@ -100,7 +100,7 @@ _NONE = Indexes()
 
 
 def max_text_bytes(text_count: int) -> int:
-    """How many bytes each of so many texts may have before it is written as a bitmap, if the bitmap is shorter."""
+    """The most bytes of each of so many texts. A longer text becomes a bitmap, if the bitmap is shorter."""
     return min(MAX_TEXT_BYTES, MAX_BYTES_OF_TEXTS // max(text_count, 1))
 
 

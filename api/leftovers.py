@@ -26,7 +26,7 @@ class PodMeta(Identity, frozen=True, kw_only=True):
     deletion_grace_period_seconds: int | None = None
 
     @property
-    def only_finalized(self) -> bool:
+    def is_only_finalized(self) -> bool:
         """Whether only a finalizer keeps the API server from removing the pod.
 
         This is the case if the kubelet has ended the containers, if the pod never had any, or if the deletion was
@@ -43,15 +43,15 @@ class LeftoverPod(Base, frozen=True, kw_only=True):
 
 def owner_to_wait_for(js: JobSet) -> Callable[[LeftoverPod], OwnerReference | None]:
     """A function that returns the owner of a pod if a Job of the owner's name has to wait until the pod is gone."""
-    is_job = job_name_predicate(js)
+    is_job_name = job_name_predicate(js)
 
     def owner_of(pod: LeftoverPod) -> OwnerReference | None:
-        owner = None if pod.metadata.only_finalized else owning_job(pod.metadata)
-        return owner if owner is not None and is_job(owner.name) else None
+        owner = None if pod.metadata.is_only_finalized else owning_job(pod.metadata)
+        return owner if owner is not None and is_job_name(owner.name) else None
 
     return owner_of
 
 
 def without_owners(leftovers: Leftovers, uids: AbstractSet[str]) -> Leftovers:
-    """The leftover pods but those of the Jobs with these UIDs. Another Job of the same name keeps its pods."""
-    return {name: others for name, owners in leftovers.items() if (others := owners - uids)}
+    """The leftover pods without those of the Jobs with these UIDs. Another Job of the same name keeps its pods."""
+    return {name: other_uids for name, owner_uids in leftovers.items() if (other_uids := owner_uids - uids)}

@@ -65,7 +65,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self
 
 
-def node_with(keys: frozenset[str], *, keep_others: bool = False) -> Callable[[DetailedNode], Node]:
+def node_transform(taint_keys: frozenset[str], *, keep_others: bool = False) -> Callable[[DetailedNode], Node]:
     """A transform that keeps the taints with these keys of a node, each key once and with its earliest time.
 
     `keep_others`: also keep all other taints, in a separate field.
@@ -74,7 +74,7 @@ def node_with(keys: frozenset[str], *, keep_others: bool = False) -> Callable[[D
     def to_node(node: DetailedNode) -> Node:
         times: dict[str, str] = {}
         for taint in node.spec.taints:
-            if keep_others or taint.key in keys:
+            if keep_others or taint.key in taint_keys:
                 known_times = [time for time in (times.get(taint.key), taint.time_added) if time]
                 times[intern(taint.key)] = min(known_times, default="")
         meta, taints = node.metadata, sorted(times.items())
@@ -82,8 +82,8 @@ def node_with(keys: frozenset[str], *, keep_others: bool = False) -> Callable[[D
             name=meta.name,
             uid=meta.uid,
             resource_version=meta.resource_version,
-            taints=tuple(taint for taint in taints if taint[0] in keys),
-            other_taints=tuple(taint for taint in taints if taint[0] not in keys),
+            taints=tuple(taint for taint in taints if taint[0] in taint_keys),
+            other_taints=tuple(taint for taint in taints if taint[0] not in taint_keys),
         )
 
     return to_node

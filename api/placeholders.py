@@ -14,7 +14,7 @@ from api.jobset import JobSet
 from api.names import job_name
 from api.restart_agent import NAME as AGENT
 from api.restart_agent import with_held_sidecar
-from api.spares import HOLD_COMMAND
+from api.spares import HOLD_COMMAND, JOB_FIELDS
 from kube.model.jsontree import items
 from kube.model.meta import JSON, MAX_INT32
 
@@ -22,14 +22,13 @@ MAX_PLACEHOLDERS: Final = 50
 """At most this many placeholders exist for one ReplicatedJob at a time."""
 
 _NO_OP_COMMAND: Final = ("sh", "-c", ":")
-_JOB_FIELDS: Final = ("parallelism", "completions", "completionMode")
 _PROGRAM_FIELDS: Final = frozenset(
     {"args", "command", "lifecycle", "livenessProbe", "readinessProbe", "restartPolicy", "restartPolicyRules"}
     | {"startupProbe"}
 )
 
 
-def places(js: JobSet) -> Mapping[str, range]:
+def missing_job_indexes(js: JobSet) -> Mapping[str, range]:
     """By ReplicatedJob, the indexes of the missing Jobs that may have placeholders. `js`: the set with all its Jobs."""
     full_sizes = {rjob.name: rjob.replicas for rjob in js.spec.replicated_jobs}
     return {
@@ -45,7 +44,7 @@ def placeholders_of(js: JobSet, jobs: Iterable[Job]) -> tuple[Job, ...]:
     attempt = str(js.status.restarts - 1)
     names = {
         job_name(js.metadata.name, name, index): (name, str(index))
-        for name, indexes in places(js).items()
+        for name, indexes in missing_job_indexes(js).items()
         for index in indexes
     }
     return tuple(job for job in jobs if _is_placeholder_at(job, attempt, names.get(job.metadata.name)))
@@ -74,7 +73,7 @@ def as_placeholder(job: JSON) -> JSON:
         **job,
         "metadata": {**meta, "labels": {**meta["labels"], **placeholder_label}},
         "spec": {
-            **{key: spec[key] for key in _JOB_FIELDS if spec.get(key) is not None},
+            **{key: spec[key] for key in JOB_FIELDS if spec.get(key) is not None},
             "backoffLimit": MAX_INT32,
             "template": {
                 **pods,

@@ -7,13 +7,12 @@ JobSetGangOfGangs for more than one level.
 
 from typing import Annotated, Final
 
-from api.policies import INT32, MAP_BY_NAME, SET
+from api.policies import ATOMIC, INT32, MAP_BY_NAME, SET
 from kube.model.meta import Base, doc
 
 MAX_TEMPLATES: Final = 8
 """The most templates that Kubernetes allows in a list of a Workload."""
 MAX_CLAIMS: Final = 4
-_ATOMIC: Final = {"x-kubernetes-list-type": "atomic"}
 
 ONE_POLICY: Final = "exactly one of basic and gang: gang: {} is all or nothing, basic: {} one by one"
 ONE_MODE: Final = "exactly one of single and all: all: {} preempts everything below as one, single: {} pod by pod"
@@ -76,7 +75,7 @@ class SchedulingConstraints(Base, frozen=True, kw_only=True):
     """Where all pods below have to be together."""
 
     topology: Annotated[
-        tuple[TopologyConstraint, ...], doc("At most one, inside the domain of the level above.", maxItems=1, **_ATOMIC)
+        tuple[TopologyConstraint, ...], doc("At most one, inside the domain of the level above.", maxItems=1, **ATOMIC)
     ] = ()
 
 
@@ -161,7 +160,7 @@ class Scheduling(Base, frozen=True, kw_only=True):
     ] = None
     replicated_jobs: Annotated[
         tuple[EntryScheduling, ...],
-        doc("Groups of ReplicatedJobs below the set. At most 8.", maxItems=MAX_TEMPLATES, **_ATOMIC),
+        doc("Groups of ReplicatedJobs below the set. At most 8.", maxItems=MAX_TEMPLATES, **ATOMIC),
     ] = ()
 
     def shared_topology_keys(self, name: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from api.jobset import JobSet, ReplicatedJob
-from api.keys import EXCLUSIVE_TOPOLOGY, JOB_INDEX, JOBSET_UID, REPLICATED_JOB_NAME, SPARES
+from api.keys import EXCLUSIVE_TOPOLOGY, JOB_INDEX, JOBSET_UID, REPLICATED_JOB_NAME
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON, MAX_INT32
 
@@ -28,7 +28,8 @@ COUNTED_PREFIX: Final = "="
 """The first character of a note that a place is counted (`counted_place_note`). No rank begins with it."""
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _NUMBERS_OF_PODS: Final = ("parallelism", "completions")
-_JOB_FIELDS: Final = (*_NUMBERS_OF_PODS, "completionMode")
+JOB_FIELDS: Final = (*_NUMBERS_OF_PODS, "completionMode")
+"""Fields of a Job spec that decide how many pods the Job has, and how it numbers them."""
 
 
 def spares_of(js: JobSet) -> tuple[ReplicatedJob, ...]:
@@ -87,7 +88,7 @@ def spare_template(template: Any, own_template: Any) -> JSON:
     annotations = dig(job, "template", "metadata", "annotations")
     topology = dig(template, "metadata", "annotations", EXCLUSIVE_TOPOLOGY)
     own_numbers = {key: dig(own_template, "spec", key) for key in _NUMBERS_OF_PODS}
-    fields = {key: job.get(key) if own_numbers.get(key) is None else own_numbers[key] for key in _JOB_FIELDS}
+    fields = {key: job.get(key) if own_numbers.get(key) is None else own_numbers[key] for key in JOB_FIELDS}
     return {
         **({"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY: topology}}} if topology else {}),
         "spec": {
@@ -105,14 +106,6 @@ def _with_hold_command(container: Any, commands: Mapping[str, Any]) -> Any:
     name = container.get("name")
     command = commands.get(name if isinstance(name, str) else "", list(HOLD_COMMAND))
     return {**{key: value for key, value in container.items() if key not in _PROGRAM_FIELDS}, "command": command}
-
-
-def with_spares_label(job: JSON, name: str) -> JSON:
-    """The Job with the label on its pods that says that ReplicatedJob `name` has spares."""
-    template = job["spec"]["template"]
-    meta = template["metadata"]
-    labels = {**meta["labels"], SPARES: name}
-    return {**job, "spec": {**job["spec"], "template": {**template, "metadata": {**meta, "labels": labels}}}}
 
 
 def with_domain_affinity(job: JSON, js: JobSet, name: str) -> JSON:

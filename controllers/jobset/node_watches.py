@@ -12,7 +12,7 @@ from typing import Any
 from api import keys
 from api.jobset import JobSet
 from api.names import job_name_predicate
-from api.nodes import EVICTION, FAILURE_TAINTS, BoundPod, DetailedNode, Node, bound_pod, node_with
+from api.nodes import EVICTION, FAILURE_TAINTS, BoundPod, DetailedNode, Node, bound_pod, node_transform
 from api.pod import DetailedPod
 from controllers.planning import maintenance
 from controllers.planning.node_failure import policy_of
@@ -46,7 +46,7 @@ class NodeWatches:
         """
         self._client = client
         self._jobsets = jobsets
-        self._to_cached = node_with(frozenset((*FAILURE_TAINTS, *taints)), keep_others=all_taints)
+        self._to_cached = node_transform(frozenset((*FAILURE_TAINTS, *taints)), keep_others=all_taints)
         self.nodes: Informer[Node] = Informer(
             client,
             NODES,

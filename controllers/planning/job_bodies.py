@@ -1,10 +1,11 @@
 """Builds the bodies of child Jobs that a plan creates or resumes (docs/reference/names-and-labels.md#jobs)."""
 
+from api import keys
 from api.avoided_nodes import nodes_to_avoid, with_avoided_nodes
-from api.children import Counters, build_job, job_in_group, with_priority
+from api.children import Counters, build_job, job_in_group, with_pod_label, with_priority
 from api.layout import JobRange
 from api.spares import GATE as SPARES
-from api.spares import with_domain_affinity, with_spares_label
+from api.spares import with_domain_affinity
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
 from kube.model.meta import JSON
@@ -31,7 +32,7 @@ def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = Non
     if ctx.observed.spares and ctx.gates[SPARES]:
         pool = jobs.replicated_job.spare_for or jobs.replicated_job.name
         if any(spares.group.spare_for == pool for spares in ctx.observed.spares):
-            job = with_spares_label(job, pool)
+            job = with_pod_label(job, keys.SPARES, pool)
         if jobs.replicated_job.spare_for:
             job = with_domain_affinity(job, ctx.js, pool)
     return job if ctx.observed.priorities is None else with_priority(job, ctx.observed.priorities)

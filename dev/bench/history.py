@@ -47,7 +47,7 @@ def ordered_restart(scene: Scene, *, old_attempt: int, jobs: int, pods: int) -> 
 
 def has_ended(event: Event) -> bool:
     """Whether a pod of a watch with the selector `NOT_ENDED` has ended or is gone, or only finalizers keep it."""
-    return event.type == "DELETED" or convert(event.metadata, PodMeta).only_finalized
+    return event.type == "DELETED" or convert(event.metadata, PodMeta).is_only_finalized
 
 
 def jobs_created_early(creation_versions: Mapping[str, int], pod_end_versions: Mapping[str, int]) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.avoided_nodes import avoided_by, with_avoided_nodes
+from api.avoided_nodes import avoided_node_names, with_avoided_nodes
 from api.jobset_status import FailedNode
 
 JSON = dict[str, Any]
@@ -119,6 +119,6 @@ def test_what_else_a_template_asks_for_stays():
 
 def test_a_job_names_the_nodes_that_it_avoids():
     wanted = with_avoided_nodes(job(None), [FailedNode(name="n1"), FailedNode(name="n2")])
-    assert avoided_by(wanted["metadata"]["annotations"]) == {"n1", "n2"}
-    assert avoided_by({}) == frozenset()
+    assert avoided_node_names(wanted["metadata"]["annotations"]) == {"n1", "n2"}
+    assert avoided_node_names({}) == frozenset()
     assert with_avoided_nodes(job(None), []) == job(None)

@@ -9,7 +9,7 @@ import pytest
 from api import keys
 from api.features import FeatureGates
 from api.jobset import JobSet
-from api.nodes import DetailedNode, bound_pod, node_with
+from api.nodes import DetailedNode, bound_pod, node_transform
 from api.pod import DetailedPod
 from controllers.jobset.controller import Options
 from controllers.jobset.execute import FailedWrites
@@ -332,7 +332,7 @@ class TestWhatItCosts:
     def test_a_cached_node_costs_at_most_a_kibibyte(self):
         """15,000 of them at most 15 MiB, whatever else they carry, and with two taints each."""
         store, decoder = NodeWatches(Client(MemoryApi()), Store()).nodes.store, msgspec.json.Decoder(DetailedNode)
-        keep = node_with(frozenset({UNREACHABLE, BROKEN}))
+        keep = node_transform(frozenset({UNREACHABLE, BROKEN}))
         lines = [node_json(number) for number in range(MANY)]
         assert bytes_per_object(store, lines, lambda line: keep(decoder.decode(line))) <= 1024
         assert len(store.list()[7].taints) == 2

@@ -4,7 +4,7 @@ See docs/concepts/avoid-nodes.md. `watch_start` has asked for the pending pods. 
 while the Job runs, so Jobs whose pods find no node are deleted, and created again with one node less to avoid.
 """
 
-from api.avoided_nodes import GATE, avoided_by, nodes_to_avoid, policy_of
+from api.avoided_nodes import GATE, avoided_node_names, nodes_to_avoid, policy_of
 from controllers.planning.actions import delete_unfinished
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
@@ -31,7 +31,7 @@ def drop_failed_nodes(ctx: Context) -> Partial:
         for child in ctx.children.active
         if child.job.metadata.uid in pods and not (child.deleting or child.job.status.succeeded)
         # A Job with succeeded pods had room, and would run these pods again.
-        if (names := avoided_by(child.job.metadata.annotations))
+        if (names := avoided_node_names(child.job.metadata.annotations))
     }
     if not avoiding_jobs:
         return NOTHING

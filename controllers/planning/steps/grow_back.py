@@ -15,7 +15,7 @@ from api import keys
 from api.elastic import GATE, ReducedReplicas
 from api.layout import layout_of
 from api.names import job_name
-from api.placeholders import places
+from api.placeholders import missing_job_indexes
 from controllers.planning.actions import CreateJob, DeleteJob
 from controllers.planning.attempts import restart_set
 from controllers.planning.context import Context
@@ -45,7 +45,7 @@ def grow_back(ctx: Context) -> Partial:
         draft.update(reduced_replicas=entries)
     if not is_steady or ctx.status != ctx.counted:
         return draft_result(draft, *deleted)
-    missing_jobs = {name: len(indexes) for name, indexes in places(ctx.observed.jobset).items()}
+    missing_jobs = {name: len(indexes) for name, indexes in missing_job_indexes(ctx.observed.jobset).items()}
     holds_all = all(entry.held == missing_jobs[entry.name] for entry in entries)
     since = max((entry.held_since for entry in entries if entry.held), default="")
     seconds_left = (
@@ -122,7 +122,7 @@ def _missing_placeholders(ctx: Context) -> dict[str, CreateJob | None]:
     names_in_use = {*ctx.observed.foreign_owners, *ctx.observed.unreadable}
     names_in_use |= {job.metadata.name for job in ctx.children.unrecognized}
     ranges, creations = layout.ranges_by_name(), dict[str, CreateJob | None]()
-    for name, indexes in places(js).items():
+    for name, indexes in missing_job_indexes(js).items():
         for index in indexes:
             job = job_name(js.metadata.name, name, index)
             if job not in existing_names:

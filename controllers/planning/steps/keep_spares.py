@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from api import keys
-from api.avoided_nodes import avoided_by, nodes_to_avoid
+from api.avoided_nodes import avoided_node_names, nodes_to_avoid
 from api.batch import Job, is_job_ready
 from api.layout import JobRange
 from api.names import job_name
@@ -78,7 +78,7 @@ def keep_spares(ctx: Context) -> Partial:
 
 def _may_wait_for(job: Job, avoided_names: set[str]) -> bool:
     """Whether a Job of spares is not ready, and may be pending because of one of these nodes to avoid."""
-    return not is_job_ready(job) and bool(avoided_names - avoided_by(job.metadata.annotations))
+    return not is_job_ready(job) and bool(avoided_names - avoided_node_names(job.metadata.annotations))
 
 
 def _last_moves(ctx: Context, name: str, indexes: Iterable[int]) -> dict[int, _Order]:

@@ -6,7 +6,7 @@ docs/concepts/deadlines.md#a-time-limit-for-the-start. Later steps use the pods:
 """
 
 from api import elastic
-from api.avoided_nodes import avoided_by
+from api.avoided_nodes import avoided_node_names
 from controllers.planning import failed_nodes
 from controllers.planning.actions import PendingPodQuery
 from controllers.planning.context import Context
@@ -24,7 +24,7 @@ def watch_start(ctx: Context) -> Partial:
     if time_limits.start is not None and not ctx.gates[GATE]:
         draft.warn_of_gate("spec.failurePolicy.startTimeoutSeconds", GATE)
     waiting = [child for child in ctx.children.active if is_starting(child.job) and not child.deleting]
-    avoiding = [child for child in waiting if avoided_by(child.job.metadata.annotations)]
+    avoiding = [child for child in waiting if avoided_node_names(child.job.metadata.annotations)]
     names = reducible(ctx.js) if ctx.gates[elastic.GATE] else frozenset()
     reducing = replacements(ctx.js, (child for child in waiting if child.replicated_job in names))
     times = StartLimits(

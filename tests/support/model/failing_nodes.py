@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from api.jobset import JobSet
-from api.nodes import EVICTION, FAILURE_TAINTS, DetailedNode, Node, node_with
+from api.nodes import EVICTION, FAILURE_TAINTS, DetailedNode, Node, node_transform
 from api.pod import DetailedPod
 from controllers.planning import maintenance
 from controllers.planning.node_failure import OUT_OF_SERVICE, policy_of
@@ -18,7 +18,7 @@ from dev.simulator.api_server import ApiServer
 NS = "ns"
 DRAIN = "drain"
 """The taint by which model sets leave a node."""
-node_record = node_with(frozenset(FAILURE_TAINTS), keep_others=True)
+node_record = node_transform(frozenset(FAILURE_TAINTS), keep_others=True)
 
 
 def node_of(content: dict[str, Any]) -> Node:

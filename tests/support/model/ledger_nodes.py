@@ -3,7 +3,7 @@
 from typing import Any
 
 from api import elastic, keys
-from api.avoided_nodes import avoided_by, policy_of
+from api.avoided_nodes import avoided_node_names, policy_of
 from api.batch import Job
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
@@ -21,7 +21,7 @@ class NodeRules:
 
     def _keeps_away(self, js: JobSet, job: Job) -> None:
         """A Job avoids nodes that the status says have failed, as many as the set allows, and no others."""
-        names = avoided_by(job.metadata.annotations)
+        names = avoided_node_names(job.metadata.annotations)
         wanted = policy_of(js) if self.gates["JobSetAvoidNodes"] else None
         failures = {node.name: node.failures for node in js.status.failed_nodes} if wanted else {}
         assert names <= failures.keys(), f"{job.metadata.name} avoids {names}"
@@ -31,7 +31,7 @@ class NodeRules:
 
     def keeps_away(self, job: dict[str, Any]) -> None:
         """Its pods have the terms that its annotation names; `job` was judged by `_keeps_away` just now."""
-        names = avoided_by(job["metadata"].get("annotations") or {})
+        names = avoided_node_names(job["metadata"].get("annotations") or {})
         affinity = job["spec"]["template"]["spec"].get("affinity") or {}
         required = affinity.get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
         terms = required.get("nodeSelectorTerms", [{}])

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from api import keys
-from api.avoided_nodes import avoided_by, policy_of
+from api.avoided_nodes import avoided_node_names, policy_of
 from api.batch import Claim, Job, Service
 from api.exclusive import topology_of
 from api.gang_status import StoredGroup, StoredWorkload
@@ -217,7 +217,9 @@ class Server(FailingNodes):
     def nodeless(self, job: JSON) -> bool:
         """Whether no node has room for the pods of a Job, or they keep away from the only one that has."""
         meta = job["metadata"]
-        return meta["uid"] in self.no_room or node_of_job(meta["name"]) in avoided_by(meta.get("annotations") or {})
+        return meta["uid"] in self.no_room or node_of_job(meta["name"]) in avoided_node_names(
+            meta.get("annotations") or {}
+        )
 
     def waits_for_a_node(self, job_uid: str) -> bool:
         """Whether the pods of a Job find no node, and have waited for one for as long as the set wants."""

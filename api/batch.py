@@ -140,7 +140,7 @@ def _share_map(texts: dict[str, str], base: dict[str, str]) -> Mapping[str, str]
 
 @functools.lru_cache(maxsize=256)
 def _shared_map_of(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """One map that many Jobs share. In most cases it has the label of their priority."""
+    """One map that many Jobs share. In most cases its only entry is the label with the priority of the pods."""
     return share_texts(dict(items))
 
 

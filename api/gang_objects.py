@@ -110,12 +110,9 @@ def _templates(groups: tuple[Group, ...], forest: Forest) -> JSON:
     for group in groups:
         templates = lists["compositePodGroupTemplates" if group.is_composite else "podGroupTemplates"]
         if group.template not in templates:
-            templates[group.template] = _template(group, forest)
+            fields = {**_fields(group, forest, group.gang_size), **_templates(group.children, forest)}
+            templates[group.template] = {"name": group.template, **fields}
     return {name: list(by_name.values()) for name, by_name in lists.items() if by_name}
-
-
-def _template(group: Group, forest: Forest) -> JSON:
-    return {"name": group.template, **_fields(group, forest, group.gang_size), **_templates(group.children, forest)}
 
 
 def _fields(group: Group, forest: Forest, gang_size: int | None) -> JSON:

@@ -235,7 +235,8 @@ class _Compiler:
     def _groups_of_entry(self, entry: EntryScheduling, *, below_root: bool = False) -> tuple[Group, ...]:
         """The groups of an entry: one PodGroup, a PodGroup for each Job, or a composite of the latter."""
         rjobs = tuple(self._rjobs[name] for name in entry.target_replicated_jobs if name in self._rjobs)
-        template = self._entry_template(entry.target_replicated_jobs)
+        names = "-".join(entry.target_replicated_jobs)
+        template = _dns_label(f"rj-{names}", hashed=len(entry.target_replicated_jobs) != 1)
         if entry.job is None:
             group = self._pod_group(template, rjobs, _is_gang(entry.scheduling_policy))
             if group is None:
@@ -321,9 +322,6 @@ class _Compiler:
             children=(group,),
             replicated_jobs=group.replicated_jobs,
         )
-
-    def _entry_template(self, targets: tuple[str, ...]) -> str:
-        return f"rj-{targets[0]}" if len(targets) == 1 else _dns_label(f"rj-{'-'.join(targets)}", hashed=True)
 
     def _object_name(self, role: str, kind: str) -> str:
         """The name of the object of a group. It is unique among groups, kinds, and earlier JobSets of the same name."""

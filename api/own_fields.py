@@ -8,10 +8,6 @@ from kube.model.field import SPEC, Path
 from kube.model.jsontree import dig
 
 
-def _is_set(value: Any) -> bool:
-    return value is not None
-
-
 @dataclass(frozen=True, slots=True)
 class DroppedField:
     """A field that the Go JobSet does not know.
@@ -23,7 +19,7 @@ class DroppedField:
 
     effect_of_loss: str
     remedy: str
-    changes_behavior: Callable[[Any], bool] = _is_set
+    changes_behavior: Callable[[Any], bool] = lambda value: value is not None
 
 
 Fields = Mapping[tuple[str, ...], DroppedField]

@@ -40,7 +40,7 @@ RESTART_LISTS_BYTES = 120
 
 
 def largest_status_size(js: JobSet, *, restarts_single_jobs: bool) -> int:
-    """At most this many bytes the JSON of the status may have, including its managedFields.
+    """The most bytes that the JSON of the status may have, including its managedFields.
 
     `restarts_single_jobs`: whether some Jobs may be restarted alone.
     """
@@ -53,7 +53,7 @@ def largest_status_size(js: JobSet, *, restarts_single_jobs: bool) -> int:
 
 
 def _entry_size(rjob: ReplicatedJob, text_limit: int, restarts_single_jobs: bool) -> int:
-    """At most this many bytes are about one ReplicatedJob. Indexes longer than `text_limit` become a bitmap."""
+    """The most bytes of the status about one ReplicatedJob. Indexes longer than `text_limit` become a bitmap."""
     digits = len(str(rjob.replicas))
     indexes = min(rjob.replicas * (digits + 1), max(text_limit, rjob.replicas // 6 + 16))
     restarts = 0

@@ -74,7 +74,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """The checks, for a set of feature gates, the schema of the CRD, and limits of one JobSet."""
+    """Checks JobSets for a set of feature gates, the schema of the CRD, and limits of one JobSet."""
 
     gates: FeatureGates
     schema: Schema
@@ -106,11 +106,8 @@ class Engine:
         `new` has its defaults.
         """
         spec = dig(new, "spec")
-        if _may_break_cel(spec):
-            return True
-        if old is not None and _changes_immutable_field(dig(old, "spec"), spec):
-            return True
-        return bool(self.schema.faults(new, work))
+        changes_immutable_field = old is not None and _changes_immutable_field(dig(old, "spec"), spec)
+        return changes_immutable_field or _may_break_cel(spec) or bool(self.schema.faults(new, work))
 
     def _findings_as_new(self, repaired: JSON, work: Work) -> Iterator[FieldError]:
         return self._rule_findings(repaired, work, lambda subject: findings_about_new(subject, work))

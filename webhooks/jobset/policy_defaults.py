@@ -116,11 +116,11 @@ def keep_defaults(
     has_annotation = dig(draft.object, *_ANNOTATION.parts) is not None
     record = recorded_defaults(draft.object if has_annotation else old)
     stored = {dig(rjob, "name"): dig(rjob, *POD) for rjob in items(old, *_RJOBS.parts) if _is_named(rjob)}
-    recorded = [
+    kept_defaults = [
         (policy, default) for policy, default in defaults if default.name in record.get(policy.metadata.name, ())
     ]
     restored_defaults: list[RestoredDefault] = []
-    for policy, default in recorded:
+    for policy, default in kept_defaults:
         if default.of_pods:
             for i, rjob in enumerate(items(draft.object, *_RJOBS.parts)):
                 if isinstance(dig(rjob, *POD), dict) and _is_named(rjob):
@@ -130,7 +130,7 @@ def keep_defaults(
             draft.set_default(path := Path(default.parts), default.value)
             if has_annotation and len(draft.operations) > operation_count:
                 restored_defaults.append((path, policy, default))
-    if recorded and not has_annotation:
+    if kept_defaults and not has_annotation:
         draft.set_default(_ANNOTATION, dig(old, *_ANNOTATION.parts))
     return restored_defaults
 

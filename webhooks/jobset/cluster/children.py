@@ -89,7 +89,8 @@ class ChildJob:
                 if key == "tolerations":
                     return self.path.at("name")
                 claim = dig(self.pod_spec, "volumes", number, "name")
-                return _claim_paths(self.js)[claim].at(*(NAME_PATH.parts if rest == ["name"] else ()))
+                paths = {template["metadata"]["name"]: path for path, template, _, _ in claim_templates(self.js)}
+                return paths[claim].at(*(NAME_PATH.parts if rest == ["name"] else ()))
         return None
 
     def _exit_code_policy_parts(self, parts: Parts) -> Parts:
@@ -171,7 +172,3 @@ def _name_paths(js: JobSet, jobs: JobRange, position: JobPosition, global_replic
 def claim_names(js: JobSet) -> list[str]:
     """Names of the volume claim templates, which are also the names of their volumes."""
     return [template["metadata"]["name"] for _, template, _, _ in claim_templates(js)]
-
-
-def _claim_paths(js: JobSet) -> dict[str, Path]:
-    return {template["metadata"]["name"]: path for path, template, _, _ in claim_templates(js)}

@@ -24,7 +24,7 @@ from kube.errors import Forbidden, KubeError, NotFound
 from kube.model.field import ErrorType, FieldError, Parts, Path, Rule
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
-from kube.model.suggest import nearest
+from kube.model.suggest import MAX_CANDIDATES, nearest
 from kube.model.validation import dns1123_subdomain, label_value, qualified_name
 from kube.options import METADATA, METADATA_LIST
 from kube.resources import (
@@ -58,8 +58,6 @@ MAX_ANSWERS = 1024
 """The most answers that are remembered."""
 MAX_SELECTOR_LENGTH = 1024
 """The most characters of a node selector that is looked up, since it is a part of the URL."""
-MAX_PRIORITY_CLASSES = 100
-"""The most PriorityClasses with which an unknown name is compared."""
 
 
 def _missing_rule(kind: str, message: str, fix: str = "create it") -> Rule:
@@ -292,6 +290,6 @@ class Needs:
 
     async def _class_names(self, client: Client) -> tuple[str, ...]:
         page = await client.list(
-            PRIORITY_CLASSES, type=OwnedObject, accept=METADATA_LIST, limit=MAX_PRIORITY_CLASSES, timeout=self._timeout
+            PRIORITY_CLASSES, type=OwnedObject, accept=METADATA_LIST, limit=MAX_CANDIDATES, timeout=self._timeout
         )
         return tuple(item.metadata.name for item in page.items or ())

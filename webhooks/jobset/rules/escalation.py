@@ -5,7 +5,7 @@ See docs/reference/validation.md#escalation.
 
 from collections.abc import Iterator
 
-from api.failure_actions import ACTIONS, FailureAction, Scope, action_of
+from api.failure_actions import ACTIONS, Scope, action_of
 from api.policies import FailurePolicyRule
 from kube.model.field import ErrorType, FieldError, Path
 from webhooks.jobset.rules import Source
@@ -91,17 +91,17 @@ def _check_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterat
             yield AFTER_THE_END.at(action_path, before=previous.name)
             return
         if action.reach <= previous.reach:
-            words = {"before": previous.name, "stronger": ", ".join(_stronger_actions(previous))}
-            yield NO_PROGRESS.at(action_path, action.name, action=action.name, **words)
+            stronger = ", ".join(each.name for each in ACTIONS.values() if each.reach > previous.reach)
+            yield NO_PROGRESS.at(action_path, action.name, action=action.name, before=previous.name, stronger=stronger)
             return
         rule_restarts += step.after_restarts
         counted_restarts += step.after_restarts if previous.counts_restarts else 0
-        is_restart = action.scope is not Scope.NOTHING
-        if rule.max_restarts is not None and not _is_reached(rule_restarts, rule.max_restarts, is_limited=is_restart):
+        restarts_jobs = action.scope is not Scope.NOTHING
+        if rule.max_restarts is not None and not _is_reached(rule_restarts, rule.max_restarts, counts=restarts_jobs):
             name, limit = "maxRestarts of the rule", f"maxRestarts {rule.max_restarts} of the rule"
             yield NEVER_REACHED.at(action_path, action.name, restarts=rule_restarts, limit=limit, name=name)
             return
-        if not _is_reached(counted_restarts, max_restarts, is_limited=action.counts_restarts):
+        if not _is_reached(counted_restarts, max_restarts, counts=action.counts_restarts):
             name = "spec.failurePolicy.maxRestarts"
             limit = f"{name} {max_restarts}"
             yield NEVER_REACHED.at(action_path, action.name, restarts=counted_restarts, limit=limit, name=name)
@@ -109,10 +109,6 @@ def _check_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterat
         previous = action
 
 
-def _is_reached(restarts: int, limit: int, *, is_limited: bool) -> bool:
-    """Whether an action is taken after that many restarts. `is_limited`: the limit counts the action, too."""
-    return restarts < limit or (restarts == limit and not is_limited)
-
-
-def _stronger_actions(previous: FailureAction) -> Iterator[str]:
-    return (action.name for action in ACTIONS.values() if action.reach > previous.reach)
+def _is_reached(restarts: int, limit: int, *, counts: bool) -> bool:
+    """Whether an action may follow so many restarts. `counts`: the action is a restart that the limit counts, too."""
+    return restarts < limit or (restarts == limit and not counts)

@@ -237,14 +237,9 @@ def check_combinations(subject: Subject) -> Iterator[FieldError]:
             yield BASIC_ALL.at(lowest.path.at(MODE), {"all": {}})
         if len(line) > 2 and line[1].claims:
             yield CLAIMS_ABOVE_JOBS.at(line[1].path.at(CLAIMS))
-        for upper, lower in _mode_pairs(line):
+        for upper, lower in pairwise(level for level in line if level.mode is not None):
             if upper.mode is not None and upper.mode.all and lower.mode is not None and lower.mode.single:
                 yield SINGLE_BELOW_ALL.at(lower.path.at(MODE), {"single": {}}, above=str(upper.path))
         for k, lower in enumerate(line):
             if lower.topology and lower.topology in {upper.topology for upper in line[:k]}:
                 yield TOPOLOGY_AGAIN.at(lower.path.at(*TOPOLOGY, 0, "key"))
-
-
-def _mode_pairs(line: tuple[Level, ...]) -> Iterator[tuple[Level, Level]]:
-    """Pairs of a level with a disruption mode and the next lower level with a disruption mode."""
-    return pairwise(level for level in line if level.mode is not None)

@@ -154,7 +154,7 @@ class Walk:
         """A function that gets the items of one list with their indexes, and reports duplicates."""
         kind = node.get("x-kubernetes-list-type")
         if kind not in {"map", "set"}:
-            return _ignore
+            return lambda _i, _item: None
         keys = list_keys(node)
         first_indexes: dict[Any, int] = {}
 
@@ -211,10 +211,6 @@ _VISIT_BY_TYPE: Final[Mapping[str, Callable[[Walk, Any, JSON, Parts], Any]]] = {
     "string": Walk._visit_string,  # noqa: SLF001
     "integer": Walk._visit_integer,  # noqa: SLF001
 }
-
-
-def _ignore(_: int, __: Any) -> None:
-    """Report nothing."""
 
 
 def _key_values(item: Any, keys: Mapping[str, Any]) -> list[Any]:

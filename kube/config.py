@@ -5,7 +5,6 @@ Tokens are renewed in time and after a 401; new connections use a renewed client
 """
 
 import asyncio
-import hashlib
 import logging
 import os
 import ssl
@@ -16,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -37,9 +36,18 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
 
 
+class TlsSettings(NamedTuple):
+    """All that a TLS context depends on. Certificates and the key are PEM; an empty `authority` means the system's."""
+
+    authority: bytes = b""
+    certificate: bytes = b""
+    key: bytes = b""
+    verify: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The address of the API server, and the identity to use. `authority`: CA certificates in PEM, or the system's."""
+    """The address of the API server, and the identity to use."""
 
     host: str
     """Base URL without a trailing slash."""
@@ -48,8 +56,7 @@ class Configuration:
     namespace: str
     """The namespace of the context or of the pod; empty if there is none."""
     login: Login
-    authority: bytes = b""
-    verify: bool = True
+    tls: TlsSettings
     tls_server_name: str | None = None
     proxy: str | None = None
 
@@ -69,7 +76,7 @@ class Credentials:
         self._load = load
         self._clock = clock
         self._lock = asyncio.Lock()
-        self._fingerprint = b""
+        self._tls_settings: TlsSettings | None = None
         self._tls: ssl.SSLContext | None = None
         self.generation = 0
         self.namespace = configuration.namespace
@@ -117,15 +124,13 @@ class Credentials:
             return True
 
     def _install(self, configuration: Configuration) -> None:
-        login = configuration.login
         if configuration.host.startswith("https"):
-            certificates = (configuration.authority, (login.certificate, login.key))
-            fingerprint = hashlib.sha256(repr(certificates).encode()).digest()
-            if fingerprint != self._fingerprint:
-                self._tls, self._fingerprint = _tls_context(configuration), fingerprint
+            if configuration.tls != self._tls_settings:
+                self._tls = _tls_context(configuration.tls, configuration.source)
+            self._tls_settings = configuration.tls  # also if equal, which releases the old copy of the key
         self._configuration = configuration
         self._proxy = configuration.proxy or _environment_proxy(configuration.host)
-        self._due = self._clock() + login.valid_for
+        self._due = self._clock() + configuration.login.valid_for
 
 
 async def load(
@@ -185,7 +190,7 @@ async def _load_in_cluster() -> Configuration:
         source,
         pod_namespace(),
         Login(f"Bearer {token}", valid_for=TOKEN_PERIOD),
-        authority,
+        TlsSettings(authority),
     )
 
 
@@ -213,8 +218,7 @@ async def _load_file(path: str, context: str | None) -> Configuration:
         source,
         namespace,
         login,
-        authority,
-        verify=not values.get("insecure-skip-tls-verify"),
+        TlsSettings(authority, login.certificate, login.key, not values.get("insecure-skip-tls-verify")),
         tls_server_name=values.get("tls-server-name"),
         proxy=values.get("proxy-url"),
     )
@@ -226,28 +230,27 @@ def _environment_proxy(server: str) -> str | None:
     return None if proxy_bypass(url.netloc) else getproxies().get(url.scheme)
 
 
-def _tls_context(configuration: Configuration) -> ssl.SSLContext:
+def _tls_context(settings: TlsSettings, source: str) -> ssl.SSLContext:
     certificate = "certificate authority"
     try:
-        context = read_by_record(client_context(configuration.authority))
-        if configuration.login.certificate:
+        context = read_by_record(client_context(settings.authority))
+        if settings.certificate:
             certificate = "client certificate or its key"
-            _load_certificate(context, configuration.login)
+            _load_certificate(context, settings)
     except (OSError, ValueError) as error:
-        message = f"{configuration.source}: {certificate} unusable: {_describe_tls_fault(error)}"
-        raise KubeconfigError(message) from error
-    if not configuration.verify:
+        raise KubeconfigError(f"{source}: {certificate} unusable: {_describe_tls_fault(error)}") from error
+    if not settings.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
 
 
-def _load_certificate(context: ssl.SSLContext, login: Login) -> None:
+def _load_certificate(context: ssl.SSLContext, settings: TlsSettings) -> None:
     """Load a certificate through temporary files, since Python reads certificates from files only."""
     with TemporaryDirectory() as folder:
         certificate, key = Path(folder, "certificate"), Path(folder, "key")
-        certificate.write_bytes(login.certificate)
-        key.write_bytes(login.key)
+        certificate.write_bytes(settings.certificate)
+        key.write_bytes(settings.key)
         context.load_cert_chain(certificate, key)
 
 

@@ -75,12 +75,15 @@ async def watch_peers(client: Client, namespace: str, selector: str, probe: Prob
     A replica that has never answered is not marked, since a network policy may separate the replicas. A marked replica
     has to answer again before it can be marked again.
     """
+    peers: list[_Pod] = []
     missed_answers: dict[str, int] = {}
     clock_now = asyncio.get_running_loop().time
     while True:
-        peers = await _list_peers(client, namespace, selector)
-        names = {pod.metadata.name for pod in peers}
-        missed_answers = {name: times for name, times in missed_answers.items() if name in names}
+        listed_peers = await _list_peers(client, namespace, selector)
+        if listed_peers is not None:
+            peers = listed_peers
+            names = {pod.metadata.name for pod in peers}
+            missed_answers = {name: times for name, times in missed_answers.items() if name in names}
         until = clock_now() + LIST_PERIOD  # a check takes longer if a replica does not answer
         while clock_now() < until:
             await asyncio.sleep(CHECK_PERIOD)
@@ -96,12 +99,13 @@ async def watch_peers(client: Client, namespace: str, selector: str, probe: Prob
                 break
 
 
-async def _list_peers(client: Client, namespace: str, selector: str) -> list[_Pod]:
+async def _list_peers(client: Client, namespace: str, selector: str) -> list[_Pod] | None:
+    """The other ready replicas; None if the API server does not list them."""
     try:
         page = await client.list(PODS, type=_Pod, namespace=namespace, label_selector=selector, limit=MAX_PEERS)
     except KubeError as error:
-        log.debug("the other replicas are not known: %s", error)
-        return []
+        log.debug("the other replicas could not be listed: %s", error)
+        return None
     return [pod for pod in page.items or () if pod.is_peer]
 
 

@@ -6,8 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from kube.config import Configuration, _tls_context
-from kube.login import Login
+from kube.config import TlsSettings, _tls_context
 from kube.tls import LARGEST_RECORD
 from tests.support.tls import context_with, material
 
@@ -19,7 +18,7 @@ BY_EVENT_LOOPS = 256 * 1024
 def ends() -> dict[str, ssl.SSLObject]:
     """Both ends of a connection between the program's own contexts; what one writes, the other can read at once."""
     pair = material()
-    trust = _tls_context(Configuration("https://server", "", "", Login(), authority=pair.authorities))
+    trust = _tls_context(TlsSettings(pair.authorities), "")
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = trust.wrap_bio(to_client, to_server, server_hostname="localhost")
     server = context_with(pair).wrap_bio(to_server, to_client, server_side=True)

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import ssl
 import sys
 import time
 from datetime import UTC, datetime, timedelta
@@ -241,6 +242,32 @@ async def test_a_rotated_token_is_picked_up_in_a_pod_and_from_a_file(monkeypatch
     clock.now += 61
     assert await inside.headers() == {"Authorization": "Bearer new-pod-token"}
     assert await outside.headers() == {"Authorization": "Bearer second"}
+
+
+@pytest.mark.parametrize("skip_at_first", [True, False])
+async def test_renewed_credentials_verify_the_server_as_the_kubeconfig_now_says(tmp_path, skip_at_first):
+    path = tmp_path / "config"
+
+    def write_file(skip: bool) -> None:
+        write(path, server="https://one:6443", cluster={"insecure-skip-tls-verify": skip})
+
+    modes = {True: (ssl.CERT_NONE, False), False: (ssl.CERT_REQUIRED, True)}
+    write_file(skip_at_first)
+    credentials = await load(str(path))
+    for skip in (skip_at_first, not skip_at_first, skip_at_first):
+        write_file(skip)
+        assert await credentials.renew(credentials.generation)
+        context = credentials.connection()["ssl"]
+        assert (context.verify_mode, context.check_hostname) == modes[skip]
+
+
+async def test_a_tls_context_is_kept_while_its_settings_stay(tmp_path):
+    path = write(tmp_path / "config", server="https://one:6443")
+    credentials = await load(str(path))
+    context = credentials.connection()["ssl"]
+    write(path, server="https://two:6443", user={"token": "new"})
+    assert await credentials.renew(credentials.generation)
+    assert credentials.connection()["ssl"] is context
 
 
 async def test_credentials_that_cannot_be_renewed_stay_and_are_tried_again(tmp_path):

@@ -12,7 +12,7 @@ from api.keys import MANAGER_SELECTOR
 from kube.client import Client
 from kube.peers import CHECK_PERIOD, LIST_PERIOD, MAX_MISSED_ANSWERS, is_reachable, watch_peers
 from tests.support.beside import beside
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi, refuse
 
 LABEL, _, VALUE = MANAGER_SELECTOR.partition("=")
 
@@ -58,6 +58,19 @@ async def test_a_replica_that_answers_no_more_is_marked_and_one_that_answers_is_
         await asyncio.sleep(CHECK_PERIOD)
     assert (ready_of(api, "gone")["status"], ready_of(api, "gone")["reason"]) == ("False", "NoAnswer")
     assert ready_of(api, "well")["status"] == "True"
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("code", [403, 503])
+async def test_a_list_that_fails_leaves_the_missed_answers_of_the_known_replicas(code):
+    api, answering = MemoryApi(), {"10.0.0.1"}
+    replica(api, "gone", "10.0.0.1")
+    async with watching(api, answering):
+        await asyncio.sleep(LIST_PERIOD - CHECK_PERIOD - 1)
+        answering.clear()
+        api.answering = refuse(code, verb="list")
+        await asyncio.sleep(2 * LIST_PERIOD)
+    assert ready_of(api, "gone")["status"] == "False"
 
 
 @pytest.mark.looptime

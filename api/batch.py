@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import force_setattr
 
+from api.exclusive import topology_of
 from api.keys import JOB_COMPLETE, JOB_CONTROLLER, JOB_FAILED, JOB_FAILURE_TARGET, JOB_SUSPENDED
 from kube.model.meta import JSON, Base, Condition, Identity, ObjectMeta, is_true, share_texts
 
@@ -157,6 +158,11 @@ class Job(Base, frozen=True, kw_only=True):
         labels = {key: value for key, value in template.labels.items() if key not in JOB_CONTROLLER_LABELS}
         force_setattr(template, "labels", _share_map(labels, meta.labels))
         force_setattr(template, "annotations", _share_map(template.annotations, meta.annotations))
+
+    @property
+    def topology(self) -> str | None:
+        """The topology key of the exclusive placement of its pods; None without exclusive placement."""
+        return topology_of(self.spec.template.metadata.annotations)
 
     @property
     def outcome(self) -> str | None:

@@ -81,6 +81,17 @@ def placement_annotations(js: JobSet, rjob: ReplicatedJob) -> dict[str, str]:
     return placement
 
 
+def affinity_topology(js: JobSet, rjob: ReplicatedJob) -> str | None:
+    """The topology by which affinity places the Jobs of a ReplicatedJob exclusively; None if it does not.
+
+    The annotation may also be on the pod template. Admission refuses the node-selector annotation there.
+    """
+    placement = placement_annotations(js, rjob)
+    if keys.NODE_SELECTOR_STRATEGY in placement:
+        return None
+    return (rjob.pod_annotations | placement).get(keys.EXCLUSIVE_TOPOLOGY)
+
+
 class Counters(NamedTuple):
     """Counts for one Job: its own restarts, and the execution attempts of its set; None for a Job of a new JobSet."""
 

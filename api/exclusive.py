@@ -70,8 +70,9 @@ def topology_of(annotations: Mapping[str, str]) -> str | None:
 
 def is_exclusive(obj: JSON) -> bool:
     """Whether the manifest of a JobSet, Job or pod asks for exclusive placement by affinity, not by node selectors."""
-    templates = (dig(rjob, "template") for rjob in items(obj, "spec", "replicatedJobs")[:MAX_READ_REPLICATED_JOBS])
-    levels = (dig(manifest, "metadata", "annotations") for manifest in (obj, *templates))
+    jobs = [dig(rjob, "template") for rjob in items(obj, "spec", "replicatedJobs")[:MAX_READ_REPLICATED_JOBS]]
+    pods = [dig(job, "spec", "template") for job in jobs]
+    levels = (dig(manifest, "metadata", "annotations") for manifest in (obj, *jobs, *pods))
     return any(
         dig(annotations, keys.EXCLUSIVE_TOPOLOGY) and not dig(annotations, keys.NODE_SELECTOR_STRATEGY)
         for annotations in levels

@@ -163,6 +163,11 @@ class ReplicatedJob(Base, frozen=True, kw_only=True):
         return (self.template.get("metadata") or {}).get("annotations") or {}
 
     @property
+    def pod_annotations(self) -> dict[str, str]:
+        """Annotations of the pod template, empty when absent."""
+        return ((self.job_spec.get("template") or {}).get("metadata") or {}).get("annotations") or {}
+
+    @property
     def pod_spec(self) -> JSON:
         """`template.spec.template.spec`, empty when absent."""
         return (self.job_spec.get("template") or {}).get("spec") or {}

@@ -7,7 +7,6 @@ leader, the pod with index 0, gets the domain first.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from api.exclusive import topology_of
 from diagnose.case import Case
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level, pluralize
@@ -105,7 +104,7 @@ def _no_domains(topology: str, domain_noun: str, nodes: int) -> Finding:
 
 def _too_few_domains(case: Case, topology: str, domain_noun: str, domains: int) -> tuple[Finding, ...]:
     """At most one finding: the set has more exclusive Jobs than there are domains, so it never runs completely."""
-    jobs = (job for job in case.facts.jobs or () if topology_of(job.metadata.annotations) == topology)
+    jobs = (job for job in case.facts.jobs or () if job.topology == topology)
     wanted = sum(job.outcome is None for job in jobs)
     if wanted <= domains:
         return ()

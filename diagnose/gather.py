@@ -11,7 +11,6 @@ from datetime import datetime
 from api import keys
 from api.batch import OwnedObject
 from api.event import SeenEvent
-from api.exclusive import topology_of
 from api.gang_status import StoredGroup
 from api.gangs import forest, sample_forest
 from api.jobset import JobSet
@@ -136,9 +135,7 @@ class _Gatherer:
     async def _fill_about_pods(self, survey: Survey) -> None:
         """Read the facts about pods of Jobs that are not ready."""
         facts, js, reader = self._facts, self._js, self._reader
-        topologies = {
-            key for child in survey.unready_jobs if (key := topology_of(child.job.metadata.annotations)) is not None
-        }
+        topologies = {key for child in survey.unready_jobs if (key := child.job.topology) is not None}
         facts.pods = await self._pods(survey)
         facts.gated_followers = await self._gated_followers() if topologies else {}
         pods = facts.pods or ()

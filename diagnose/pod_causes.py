@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 
 from api import keys
-from api.exclusive import topology_of
 from api.names import namespaced_job
 from api.pod import DEFAULT_SCHEDULER, PodCondition
 from controllers.planning.child_jobs import Child
@@ -262,7 +261,7 @@ def _missing_for_readiness(pod: SeenPod) -> str:
 def _exclusive_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[tuple[Child, str, SeenPod]]:
     """Jobs with exclusive placement that are not ready and have a live leader: Job, topology key, leader."""
     for child in case.unready_jobs(unexplained):
-        topology = topology_of(child.job.metadata.annotations)
+        topology = child.job.topology
         leader = case.leaders.get(child.job.metadata.uid)
         if topology is not None and leader is not None and leader.metadata.topology == topology and leader.is_live:
             yield child, topology, leader

@@ -4,19 +4,19 @@ Tenants choose how large their objects are: so pod templates are left out, and l
 """
 
 from collections.abc import Iterator
+from itertools import chain
 
 import msgspec
 from msgspec.structs import replace
 
 from api import keys
 from api.batch import LabelledIdentity
-from api.exclusive import topology_of
 from api.jobset import JobSet, JobSetSpec, ReplicatedJob
 from api.jobset_status import ReplicatedJobStatus
 from api.pod import DetailedPod
 from api.scheduling import SchedulingConstraints
 from diagnose.states import LOOP
-from kube.model.meta import JSON, Base, Condition, ObjectMeta
+from kube.model.meta import Base, Condition, ObjectMeta
 
 LONGEST_TEXT = 1000
 """Characters that are kept of a message."""
@@ -110,7 +110,8 @@ def _trimmed_annotations(annotations: dict[str, str]) -> dict[str, str]:
 
 def _trimmed_replicated_job(rjob: ReplicatedJob) -> ReplicatedJob:
     job = {key: rjob.job_spec[key] for key in _JOB_FIELDS if isinstance(rjob.job_spec.get(key), int)}
-    template: JSON = {"metadata": {"annotations": _trimmed_annotations(rjob.annotations)}, "spec": job}
+    pods = {"metadata": {"annotations": _trimmed_annotations(rjob.pod_annotations)}}
+    template = {"metadata": {"annotations": _trimmed_annotations(rjob.annotations)}, "spec": {**job, "template": pods}}
     return replace(rjob, template=template, exit_code_policy=None)
 
 
@@ -148,10 +149,8 @@ def topologies(js: JobSet) -> tuple[str, ...]:
 
 def _exclusive_topologies(js: JobSet) -> Iterator[str]:
     """The node labels of exclusive placement. Empty texts are included."""
-    jobset_label = {keys.JOBSET_NAME: js.metadata.name}
-    for annotations in (js.metadata.annotations, *(rjob.annotations for rjob in js.spec.replicated_jobs)):
-        exclusive_annotation = {key: value for key, value in annotations.items() if key == keys.EXCLUSIVE_TOPOLOGY}
-        yield topology_of(exclusive_annotation | jobset_label) or ""
+    templates = ((rjob.annotations, rjob.pod_annotations) for rjob in js.spec.replicated_jobs)
+    return (level.get(keys.EXCLUSIVE_TOPOLOGY, "") for level in (js.metadata.annotations, *chain(*templates)))
 
 
 def _group_topologies(js: JobSet) -> Iterator[str]:

@@ -15,7 +15,7 @@ from functools import partial
 
 from api import keys
 from api.batch import Job
-from api.exclusive import Domain, NoDomain, topology_of
+from api.exclusive import Domain, NoDomain
 from api.topology import Leader, Node
 from controllers.placement.domains import Map
 from controllers.placement.memory import JobMemories, JobRequest
@@ -91,7 +91,7 @@ class PlacementReconciler:
         leaders, nodes = self._watches.leaders, self._watches.nodes
         clock = asyncio.get_running_loop().time()
         for job in self._jobs.store.list():
-            if job.status.active > 1 and topology_of(job.spec.template.metadata.annotations) is not None:
+            if job.status.active > 1 and job.topology is not None:
                 self.memories.check_at(JobRequest.from_job(job), clock)
         leaders.on_event(self._leader_changed)
         leaders.enqueue(queue, self._requests_of_leader)

@@ -12,7 +12,6 @@ from math import inf
 
 from api import keys
 from api.batch import Job
-from api.exclusive import topology_of
 from api.pod import DetailedPod, PodMetadata
 from api.topology import Follower, Leader, Node, NodeMetadata, follower, leader, node_keeping
 from kube.client import Client
@@ -99,7 +98,7 @@ class PlacementWatches(InformerGroup):
         """Begin when the first of these Jobs has exclusive placement."""
 
         def handle(_kind: ChangeKind, _old: Job | None, new: Job | None) -> None:
-            if new is not None and topology_of(new.spec.template.metadata.annotations) is not None:
+            if new is not None and new.topology is not None:
                 self.begin()
 
         jobs.on_event(handle)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 from api import keys
 from api.batch import JOB_CONTROLLER_LABELS
-from api.exclusive import topology_of
 from controllers.planning.actions import PatchJob
 from controllers.planning.child_jobs import Child, integer
 from kube.model.meta import JSON
@@ -35,7 +34,7 @@ def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
     exclusive placement waits until its old pods have ended: a leader that is created earlier has an affinity to these
     pods, and kube-scheduler does not notice when they are gone.
     """
-    if child.job.status.terminating and topology_of(child.job.spec.template.metadata.annotations) is not None:
+    if child.job.status.terminating and child.job.topology is not None:
         return None
     template = _template_patch(child, wanted["spec"]["template"])
     if resources:

@@ -15,9 +15,8 @@ from msgspec.structs import replace
 
 from api.avoided_nodes import nodes_to_avoid
 from api.batch import pods_at_once
-from api.children import placement_annotations
+from api.children import affinity_topology
 from api.jobset_status import MAX_PROMISED, SpareStatus
-from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.names import job_key
 from api.spare_pods import PoolPod
 from api.spares import (
@@ -246,8 +245,7 @@ def promised_rank(pod: str) -> str:
 def is_exclusive(ctx: Context, name: str) -> bool:
     """Whether ReplicatedJob `name` uses exclusive placement, in which the leader decides the domain of its Job."""
     jobs = ctx.ranges.get(name)
-    placement = {} if jobs is None else placement_annotations(ctx.js, jobs.replicated_job)
-    return EXCLUSIVE_TOPOLOGY in placement and NODE_SELECTOR_STRATEGY not in placement
+    return jobs is not None and affinity_topology(ctx.js, jobs.replicated_job) is not None
 
 
 def is_steady(ctx: Context, name: str) -> bool:

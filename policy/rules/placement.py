@@ -5,7 +5,7 @@ from typing import Annotated
 
 from api import keys
 from kube.model.field import ErrorType, FieldError, Path
-from kube.model.meta import JSON, Base, doc
+from kube.model.meta import Base, doc
 from kube.model.validation import dns1123_subdomain
 from policy.cel import (
     Cel,
@@ -115,11 +115,10 @@ def _topology(judged: JudgedJobSet, template: Template) -> tuple[str, Path]:
     job_metadata_path = template.path.at("template", "metadata")
     pod_metadata_path = template.job_path.at("template", "metadata")
     set_annotations, key = judged.js.metadata.annotations, keys.EXCLUSIVE_TOPOLOGY
-    pod: JSON = (template.rjob.job_spec.get("template") or {}).get("metadata") or {}
     for annotations, path in (
         (template.rjob.annotations, job_metadata_path),
         (set_annotations, METADATA),
-        (pod.get("annotations") or {}, pod_metadata_path),
+        (template.rjob.pod_annotations, pod_metadata_path),
     ):
         if key in annotations:
             return annotations[key], path

@@ -156,12 +156,20 @@ class DomainWorld(PoolWorld):
         return [pod for pod in self.pool.values() if pod.is_spare and pod.job_key != own.get(pod.job_uid)]
 
 
-def running(spares: int = 1, **policy) -> DomainWorld:
-    """Two Jobs of workers that run, and spares that hold domains."""
+EXCLUSIVE = {keys.EXCLUSIVE_TOPOLOGY: "rack"}
+
+
+def running(spares: int = 1, *, on_pods: bool = False, **policy) -> DomainWorld:
+    """Two Jobs of workers that run, and spares that hold domains.
+
+    `on_pods`: the annotation of exclusive placement is on the pod templates, not on the set.
+    """
     size = {"completions": SIZE, "parallelism": SIZE}
     policy = {"maxRestarts": 99, "nodeFailure": {"afterSeconds": 0, "forceDeletePods": True}, **policy}
     rjobs = rjob("workers", 2, **size), rjob("spare", spares, **size, spareFor="workers")
-    js = jobset(*rjobs, annotations={keys.EXCLUSIVE_TOPOLOGY: "rack"}, failurePolicy=policy)
+    for each in rjobs if on_pods else ():
+        each["template"]["spec"]["template"]["metadata"] = {"annotations": EXCLUSIVE}
+    js = jobset(*rjobs, annotations={} if on_pods else EXCLUSIVE, failurePolicy=policy)
     world = DomainWorld(js, **GATES)
     for _ in range(2):
         world.settle()
@@ -174,7 +182,9 @@ def running(spares: int = 1, **policy) -> DomainWorld:
     return world
 
 
-@pytest.mark.parametrize("policy", [{}, ALONE], ids=["the set", "the Job"])
+@pytest.mark.parametrize(
+    "policy", [{}, ALONE, {"on_pods": True}], ids=["the set", "the Job", "annotated pod templates"]
+)
 def test_a_job_that_lost_its_domain_gets_that_of_a_spare_and_nobody_else_can(policy):
     world = running(**policy)
     lose(world)

@@ -92,9 +92,9 @@ async def test_what_others_have_is_read_up_to_a_limit():
     assert len(cluster.asked) < MAX_PAGES + 15
 
 
-@pytest.mark.parametrize("label", ["", "0"])
-async def test_other_pods_are_looked_for_where_no_first_pod_is(label: str):
-    js, plain = a_set(exclusive()), made(stored(jobset(rjob(), name="plain")))
+@pytest.mark.parametrize(("label", "on_pods"), [("", False), ("0", False), ("0", True)])
+async def test_other_pods_are_looked_for_where_no_first_pod_is(label: str, on_pods: bool):
+    js, plain = a_set(exclusive(on_pods=on_pods)), made(stored(jobset(rjob(), name="plain")))
     racks = [
         {"kind": "Node", "metadata": {"name": f"n{number}", "labels": {RACK: f"r{number}"}}} for number in range(2)
     ]

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from api.pod import DetailedPod
-from tests.support.explain.objects import job_of, made, pod_of
+from tests.support.explain.objects import exclusive, job_of, made, pod_of
 from tests.support.objects.jobsets import jobset, rjob, stored
 from tests.support.objects.page_rows import a_set, counts
 from ui.records import LONGEST_TEXT, MAX_ENTRIES, placed_pod, topologies
@@ -47,6 +47,7 @@ ENTRIES = [{"targetReplicatedJobs": ["workers"], **BLOCK, "job": RACK}, {"target
         (a_set(marked(**{EXCLUSIVE: "rack"})), ("rack",)),
         (a_set(marked(**{EXCLUSIVE: "rack", "alpha.jobset.sigs.k8s.io/node-selector": "true"})), ("rack",)),
         (a_set(rjob("a"), marked(**{EXCLUSIVE: "zone"}), meta={"annotations": {EXCLUSIVE: "rack"}}), ("rack", "zone")),
+        (a_set(exclusive(on_pods=True)), ("rack",)),
         (a_set(spec={"scheduling": BLOCK}), ("block",)),
         (a_set(spec={"scheduling": {}}), ()),
         (a_set(spec={"scheduling": {"replicatedJobs": ENTRIES}}), ("block", "rack")),

@@ -7,6 +7,7 @@ import pytest
 from api import keys
 from api.features import FeatureGates
 from app.engine import engine
+from kube.model.jsontree import set_in
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.objects.updates import changed
 
@@ -235,8 +236,16 @@ RACK = {keys.EXCLUSIVE_TOPOLOGY: "rack"}
 def test_no_spare_holds_a_domain_for_a_gang():
     gates = FeatureGates({"JobSetSpares": True, "JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True})
     js = with_spares(spare(), scheduling={"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]})
-    js["spec"]["replicatedJobs"][0]["template"]["metadata"] = {"annotations": RACK}
-    assert (f"{SPARE}.spareFor", "spare-placement") in found(engine(gates).findings_about_new(js).object, gates)
+    for annotated in annotated_workers(js):
+        findings = found(engine(gates).findings_about_new(annotated).object, gates)
+        assert (f"{SPARE}.spareFor", "spare-placement") in findings
+
+
+def annotated_workers(js: JSON) -> list[JSON]:
+    """The set, and the set with exclusive placement at each level: whole set, Job template or pod template."""
+    job = ("spec", "replicatedJobs", 0, "template")
+    levels = ((), job, (*job, "spec", "template"))
+    return [set_in(js, (*level, "metadata", "annotations"), RACK) for level in levels]
 
 
 def test_a_spare_holds_a_domain_of_the_same_kind_as_the_group_has():
@@ -249,6 +258,20 @@ def test_a_spare_holds_a_domain_of_the_same_kind_as_the_group_has():
     assert found(js) == [(f"{SPARE}.template.spec.parallelism", "spare-template")]
     filled["spec"]["replicatedJobs"][1]["template"]["metadata"] = {"annotations": {keys.EXCLUSIVE_TOPOLOGY: "zone"}}
     assert found(filled) == [(f"{SPARE}.template.metadata.annotations", "spare-template")]
+
+
+def test_a_spare_holds_a_domain_if_the_annotation_is_on_the_pod_template():
+    js = with_spares(spare())
+    js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["metadata"] = {"annotations": RACK}
+    filled = engine(GATES).findings_about_new(js).object
+    pods = filled["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]
+    assert pods["metadata"] == {"annotations": RACK}
+    assert found(filled) == []
+    js["spec"]["replicatedJobs"][1]["template"] = {"spec": {"parallelism": 2, "completions": 2}}
+    assert found(js) == [(f"{SPARE}.template.spec.parallelism", "spare-template")]
+    for annotations in ({keys.EXCLUSIVE_TOPOLOGY: "zone"}, {}):
+        pods["metadata"] = {"annotations": annotations}
+        assert found(filled) == [(f"{SPARE}.template.spec.template.metadata.annotations", "spare-template")]
 
 
 @pytest.mark.parametrize("annotations", [RACK, RACK | {keys.NODE_SELECTOR_STRATEGY: "true"}])

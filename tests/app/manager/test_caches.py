@@ -107,13 +107,14 @@ def set_of(annotations: dict[str, str], *on_jobs: dict[str, str]) -> JSON:
     [
         (set_of(EXCLUSIVE, {}), True),
         (set_of({}, {}, EXCLUSIVE), True),
+        ({"spec": {"replicatedJobs": [{"template": {"spec": {"template": set_of(EXCLUSIVE)}}}]}}, True),
         ({"metadata": {"annotations": EXCLUSIVE}, "spec": {"containers": []}}, True),
         (set_of({}, {}), False),
         (set_of(BY_NODE_SELECTOR, BY_NODE_SELECTOR), False),
         ({"metadata": {"annotations": "text"}, "spec": {"replicatedJobs": [None, {"template": 1}]}}, False),
         (None, False),
     ],
-    ids=["set", "job", "pod", "plain", "node-selector", "unreadable", "deleted"],
+    ids=["set", "job", "pod template", "pod", "plain", "node-selector", "unreadable", "deleted"],
 )
 async def test_admission_watches_from_the_first_review_of_an_exclusive_set_or_pod_on(
     obj: JSON | None, begins: bool

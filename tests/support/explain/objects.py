@@ -28,10 +28,11 @@ def at(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def exclusive(name: str = "workers", **fields: Any) -> JSON:
-    """A ReplicatedJob each Job of which wants a rack of its own."""
+def exclusive(name: str = "workers", *, on_pods: bool = False, **fields: Any) -> JSON:
+    """A ReplicatedJob each Job of which wants a rack of its own. `on_pods`: its pod template has the annotation."""
     body = rjob(name, **fields)
-    body["template"].setdefault("metadata", {})["annotations"] = {keys.EXCLUSIVE_TOPOLOGY: RACK}
+    template = body["template"]["spec"]["template"] if on_pods else body["template"]
+    template.setdefault("metadata", {})["annotations"] = {keys.EXCLUSIVE_TOPOLOGY: RACK}
     return body
 
 
@@ -60,7 +61,9 @@ def job_of(js: JSON, index: int, rjob_name: str = "workers", *, attempt: int = 0
         keys.JOB_KEY: job_key(meta["namespace"], name),
     }
     annotations = {**((template.get("metadata") or {}).get("annotations") or {}), keys.JOBSET_NAME: meta["name"]}
-    pod = {**template["spec"]["template"], "metadata": {"labels": labels, "annotations": annotations}}
+    pod = template["spec"]["template"]
+    pod_annotations = {**((pod.get("metadata") or {}).get("annotations") or {}), **annotations}
+    pod = {**pod, "metadata": {"labels": labels, "annotations": pod_annotations}}
     pod["spec"] = {"restartPolicy": "Never", **pod["spec"]}
     return {
         "apiVersion": "batch/v1",

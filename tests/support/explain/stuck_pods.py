@@ -269,8 +269,8 @@ row(
 OWN = "Job train-workers-0: waits for a rack of its own: "
 
 
-def exclusive_leader(*holders: SeenPod, jobs: int = 1, labels: JSON | None = None) -> Facts:
-    js = a_set(exclusive(replicas=jobs))
+def exclusive_leader(*holders: SeenPod, jobs: int = 1, labels: JSON | None = None, on_pods: bool = False) -> Facts:
+    js = a_set(exclusive(replicas=jobs, on_pods=on_pods))
     there = [made(job_of(js, index), active=1, ready=0) for index in range(jobs)]
     said = "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules"
     leaders = [made(leader_of(job, unscheduled=said)) for job in there]
@@ -288,7 +288,7 @@ row(
     "more exclusive Jobs than racks",
     f"{OWN}this JobSet has 3 exclusive Jobs, the cluster has 2 racks: they never run all at once",
     "add nodes in new racks",
-    lambda: exclusive_leader(jobs=3),
+    lambda: exclusive_leader(jobs=3, on_pods=True),
 )
 row(
     "nodes without the topology label",

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from api.children import affinity_topology
 from api.jobset import JobSet
 from api.node_offers import format_amount, format_number
 from kube.model.field import ErrorType, FieldError, Path
@@ -16,7 +17,6 @@ from kube.model.requests import Amounts, exceeding_resources
 from policy.judged import JudgedJobSet, Template
 from webhooks.jobset.cluster.quota import findings_alone_or_together, total_requests
 from webhooks.jobset.cluster.verdict import warning
-from webhooks.jobset.rules.placement import affinity_topology
 
 NODES_TOO_FEW = warning(
     "nodes-too-few",

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from api.batch import OwnedObject
+from api.children import affinity_topology
 from api.keys import EXCLUSIVE_TOPOLOGY, QUEUE_NAME
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound
@@ -45,7 +46,6 @@ from webhooks.jobset.cluster.claims import Claim, claims_of
 from webhooks.jobset.cluster.lookups import Lookups
 from webhooks.jobset.cluster.references import references
 from webhooks.jobset.cluster.verdict import warning
-from webhooks.jobset.rules.placement import affinity_topology
 from webhooks.jobset.rules.scheduling import TOPOLOGY as GROUP_TOPOLOGY_PATH
 from webhooks.jobset.rules.scheduling import levels
 from webhooks.jobset.subject import Entry, Subject

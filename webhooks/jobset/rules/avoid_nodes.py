@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from api.children import affinity_topology
 from kube.model.field import SPEC, FieldError
 from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.exit_codes import NO_VALUES
-from webhooks.jobset.rules.placement import affinity_topology
 from webhooks.jobset.subject import Subject
 
 _PATH = SPEC.at("failurePolicy", "avoidNodes")

@@ -9,13 +9,13 @@ from math import prod
 from typing import Any
 
 from api.batch import pods_at_once
+from api.children import affinity_topology
 from api.keys import JOBSET_NAME, REPLICATED_JOB_NAME
 from kube.model.field import FieldError, Path
 from kube.model.jsontree import dig, items
 from kube.model.quantity import parse_quantity
 from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.rules.failure import FAILURE
-from webhooks.jobset.rules.placement import affinity_topology
 from webhooks.jobset.subject import Entry, Subject
 
 _TPU_TOPOLOGY_LABEL, _TPU_RESOURCE = "cloud.google.com/gke-tpu-topology", "google.com/tpu"

@@ -9,14 +9,11 @@ on the same level.
 
 from collections.abc import Iterator
 
-from api.children import placement_annotations
+from api.children import affinity_topology, placement_annotations
 from api.exclusive import EXCLUDED_NAMESPACES
-from api.jobset import JobSet, ReplicatedJob
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.names import namespaced_job
 from kube.model.field import FieldError, Path
-from kube.model.jsontree import dig
-from kube.model.meta import JSON
 from kube.model.validation import MAX_LABEL, byte_length, qualified_name
 from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.names import longest_job_name
@@ -100,15 +97,6 @@ def check_replicated_job(subject: Subject, entry: Entry) -> Iterator[FieldError]
             path = entry.job_path.at("completionMode")
             rule = NON_INDEXED if entry.rjob.replicas else NON_INDEXED_EMPTY
             yield rule.at(path, entry.job.completion_mode, topology=topology, key=EXCLUSIVE_TOPOLOGY)
-
-
-def affinity_topology(js: JobSet, rjob: ReplicatedJob) -> str | None:
-    """The topology by which affinity places the Jobs of a ReplicatedJob exclusively; None if it does not."""
-    annotations = placement_annotations(js, rjob)
-    if NODE_SELECTOR_STRATEGY in annotations:
-        return None
-    pod_annotations: JSON = dig(rjob.job_spec, "template", "metadata", "annotations") or {}
-    return annotations.get(EXCLUSIVE_TOPOLOGY, pod_annotations.get(EXCLUSIVE_TOPOLOGY))
 
 
 def _strategy_without_topology(path: Path, annotations: dict[str, str], topology: str | None) -> FieldError:

@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterator
 
 from api import stages
 from api.batch import pods_at_once
+from api.children import affinity_topology
 from api.keys import EXCLUSIVE_TOPOLOGY, QUEUE_NAME
 from api.pod import DEFAULT_SCHEDULER
 from kube.model.field import SPEC, ErrorType, FieldError, Rule
 from webhooks.jobset.rules import Source
-from webhooks.jobset.rules.placement import affinity_topology
 from webhooks.jobset.rules.scheduling import lines
 from webhooks.jobset.subject import Entry, Subject
 

@@ -3,11 +3,11 @@
 See docs/reference/validation.md#spares.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain, islice
 
 from api.batch import pods_at_once
-from api.children import placement_annotations
+from api.children import affinity_topology, placement_annotations
 from api.jobset import ReplicatedJob
 from api.keys import NODE_SELECTOR_STRATEGY
 from api.spares import GATE, MAX_GROUPS, REQUIRED, spare_template
@@ -94,14 +94,16 @@ def _check_spare(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     js = subject.js
     if is_ordered(js.spec) or is_staged(js.spec):
         yield ORDERED.at(path, name)
-    placement = placement_annotations(js, target.rjob)
+    placement, topology = placement_annotations(js, target.rjob), affinity_topology(js, target.rjob)
     if NODE_SELECTOR_STRATEGY in placement:
         instead = f"place the pods of replicatedJob {name} by their leaders or one by one"
         yield PLACED.at(path, name, why="a label of nodes decides who gets it", instead=instead)
     elif placement != placement_annotations(js, entry.rjob):
         yield TEMPLATE.at(entry.path.at("template", "metadata", "annotations"), name=name)
-    target_template = spare_template(target.rjob.template, {} if placement else entry.rjob.template)
-    difference = _first_difference(entry.path, entry.rjob.template, target_template)
+    elif topology != affinity_topology(js, entry.rjob):
+        yield TEMPLATE.at(entry.pod_path.at("metadata", "annotations"), name=name)
+    own_template = {} if placement or topology is not None else entry.rjob.template
+    difference = _first_difference(entry.path, entry.rjob.template, spare_template(target.rjob.template, own_template))
     if difference is not None:
         yield TEMPLATE.at(difference, name=name)
     if pods_at_once(entry.job) < 1:
@@ -178,7 +180,7 @@ def check_scheduling_groups(subject: Subject) -> Iterator[FieldError]:
         elif (spec.shared_topology_keys(name) or spec.job_topology_keys(name)) and _has_affinity(target):
             reason = "its affinity to the pods of the group, which keeps it in their domain, meets another one"
             yield PLACED.at(path, name, why=reason, instead=f"remove the required podAffinity of replicatedJob {name}")
-        elif _has_domains(placement_annotations(subject.js, target)):
+        elif affinity_topology(subject.js, target) is not None:
             reason = "a gang waits for all its domains at once"
             yield PLACED.at(path, name, why=reason, instead="remove spec.scheduling")
 
@@ -186,11 +188,6 @@ def check_scheduling_groups(subject: Subject) -> Iterator[FieldError]:
 def _has_affinity(rjob: ReplicatedJob) -> bool:
     """Whether the pods have required terms of podAffinity: kube-scheduler looks for one pod that all terms select."""
     return bool(dig(rjob.pod_spec, "affinity", "podAffinity", REQUIRED))
-
-
-def _has_domains(placement: Mapping[str, str]) -> bool:
-    """Whether affinity places each Job alone in a domain. The node-selector strategy is refused anyway."""
-    return bool(placement) and NODE_SELECTOR_STRATEGY not in placement
 
 
 def check_references(subject: Subject) -> Iterator[FieldError]:

@@ -29,11 +29,11 @@ from diagnose.nodes import Nodes, SeenNode
 from diagnose.states import failed_lately
 from diagnose.survey import Survey, missing_pods, survey_jobs
 from diagnose.wording import ANTI_AFFINITY, CLAIMS, MISFIT
-from kube.client import Client
+from kube.client import PAGE_SIZE, Client
 from kube.errors import NotFound
 from kube.model.meta import Owner, seconds_between
 from kube.options import COMMAND_TIMEOUT, METADATA_LIST, ListOptions
-from kube.reader import MAX_EXAMPLES, MAX_PAGES, PAGE_SIZE, Reader
+from kube.reader import MAX_EXAMPLES, MAX_PAGES, Reader
 from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, NODES, POD_GROUPS, PODS
 
 REPLACED_SECONDS = 10.0

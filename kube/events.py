@@ -114,7 +114,7 @@ class EventRecorder:
         self._queue: asyncio.Queue[_Series] = asyncio.Queue(QUEUE_LIMIT)
         self._flushing = False
         self.dropped = 0
-        """Occurrences that were not written: the queue was full, or the API server refused the Event."""
+        """How often an Event was not written: the queue was full, the API server refused it, or all attempts failed."""
 
     def record(self, regarding: Reference, type: str, reason: str, note: str, *, distinct: bool = False) -> None:  # noqa: A002 -- the field's name
         """Remember one occurrence. `type` is Normal or Warning; the note is text, never a format string.

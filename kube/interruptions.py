@@ -1,6 +1,7 @@
-"""Log lines about a watch that fails: the first failure, then at most one a minute, and the end.
+"""Log lines about a watch that fails and works again.
 
-A single failure is normal, since the API server ends connections. A missing right is logged at once as a warning.
+A single failure is normal, since the API server ends connections: it is logged as information. The second failure in a
+row, a missing right and a missing resource are logged at once as warnings, which are repeated every minute.
 """
 
 import logging
@@ -47,7 +48,7 @@ class Interruptions:
         self._warn_again_at = 0.0
 
     def on_failure(self, error: KubeError) -> None:
-        """Count a failure of the watch, and log it unless the same kind was logged less than a minute ago."""
+        """Count a failure of the watch. Log it, unless the last warning is less than a minute old and of this class."""
         now = self._clock()
         if not self._failures:
             self._since = now

@@ -33,7 +33,7 @@ class Entry:
     def read(self, key: str) -> bytes:
         """The decoded `key`-data (base64), else the content of the file that `key` names; empty if neither is set.
 
-        Raises one of `FAULTS`.
+        Raises `KubeconfigError` if the data are not base64, and one of `FAULTS` for any other fault.
         """
         if data := self.values.get(f"{key}-data"):
             try:

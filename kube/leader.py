@@ -25,12 +25,10 @@ import msgspec
 from kube import clock
 from kube.client import Client
 from kube.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
+from kube.interruptions import LOG_EVERY
 from kube.resources import LEASES
 
 log = logging.getLogger(__name__)
-
-LOG_EVERY = 60.0
-"""Seconds between two warnings about failures of the same kind."""
 
 RELEASE_TIMEOUT = 3.0
 """Seconds that a clean stop may take to release the lease. Else the next leader waits for the lease to expire."""

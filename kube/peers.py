@@ -16,6 +16,7 @@ import msgspec
 from kube import clock
 from kube.client import Client, PatchType
 from kube.errors import KubeError
+from kube.model.meta import Base, Condition, Identity, is_true
 from kube.resources import PODS
 
 log = logging.getLogger(__name__)
@@ -31,28 +32,19 @@ MAX_PEERS: Final = 20
 Probe = Callable[[str], Awaitable[bool]]
 
 
-class _Condition(msgspec.Struct, frozen=True):
-    type: str
-    status: str
-
-
-class _Meta(msgspec.Struct, frozen=True):
-    name: str
-
-
-class _Status(msgspec.Struct, frozen=True, rename="camel"):
+class _Status(Base, frozen=True, kw_only=True):
     pod_ip: str = msgspec.field(name="podIP", default="")
-    conditions: tuple[_Condition, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
-class _Pod(msgspec.Struct, frozen=True):
-    metadata: _Meta
+class _Pod(Base, frozen=True, kw_only=True):
+    metadata: Identity
     status: _Status = _Status()
 
     @property
     def is_peer(self) -> bool:
         """Whether the pod is ready, so that the Service has it, and is not this replica."""
-        is_ready = any(each.type == "Ready" and each.status == "True" for each in self.status.conditions)
+        is_ready = is_true(self.status.conditions, "Ready")
         return is_ready and bool(self.status.pod_ip) and self.metadata.name != socket.gethostname()
 
 

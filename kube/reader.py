@@ -4,14 +4,13 @@ from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
 from typing import TypeVar, Unpack
 
-from kube.client import Client
+from kube.client import PAGE_SIZE, Client
 from kube.errors import Forbidden, NotFound
 from kube.options import COMMAND_TIMEOUT, ListOptions
 from kube.resources import Resource
 
 MAX_EXAMPLES = 3
 """If many objects are in the same state, this many of them are read one by one."""
-PAGE_SIZE = 500
 MAX_PAGES = 20
 """The most pages of a list that also has objects of other users: leaders of other JobSets, events of other Jobs."""
 

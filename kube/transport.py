@@ -78,10 +78,13 @@ class Transport(Protocol):
     """The transport of `Client`. Tests wrap it to inject faults."""
 
     async def send(self, request: Request) -> Response:
-        """Send a request. Any status is an answer; only `TransportError` is raised."""
+        """Send a request. Any status is an answer. Raises `TransportError`, or the error of the request's guard."""
 
     def stream(self, request: Request) -> contextlib.AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Lines of a watch. Entering raises `ApiError` for any status but 200; reading raises `TransportError`."""
+        """Lines of a watch or a log. Entering raises `ApiError` for any status but 200.
+
+        Entering and reading raise `TransportError` if the connection fails.
+        """
 
     async def close(self) -> None: ...
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from api.keys import GROUP, PLURAL
 from manifests.admission import webhook_configurations
-from manifests.chart.files import FOLDER, HANDWRITTEN, chart_files
+from manifests.chart.files import CHART, HANDWRITTEN, chart_files
 from manifests.definition import crd, exception_crd, policy_crd
 from manifests.naming import IMAGE_TAG
 from manifests.objects import ROOT, objects
@@ -18,7 +18,6 @@ from manifests.text import HEADER, yaml_text
 from manifests.workload import MANAGER, WEBHOOK_SERVICE, install_objects
 from policy import kinds
 
-CHART = FOLDER
 _DIFF_LINES = 20
 _TAG = re.compile(r"(?m)^( +(?:newTag: |image: jobset:))v\S+$")
 _FILES_WITH_TAG = (

@@ -14,7 +14,7 @@ from app.manager.options import Options
 from app.settings import LOOK_UPS, LookUp
 from kube.client import Client
 from kube.errors import KubeError
-from kube.interruptions import APPLY_ROLES
+from kube.interruptions import APPLY_ROLES, LOG_EVERY
 from kube.leader import LeaseConfig
 from kube.resources import LEASES
 from kube.reviews import has_right
@@ -58,9 +58,6 @@ FILES: dict[LookUp, str] = {"ConfigMaps": "config-maps.yaml", "Secrets": "secret
 
 ASK_AGAIN = 10.0
 """Seconds between two checks while a right is missing."""
-
-LOG_EVERY = 60.0
-"""Seconds between two warnings about the same missing rights."""
 
 
 async def watch_rights(

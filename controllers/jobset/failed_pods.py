@@ -17,7 +17,7 @@ from api.termination import end_of_message
 from controllers.planning.actions import FailedPodQuery
 from controllers.planning.child_jobs import integer
 from controllers.planning.observed import Ended, FailedPod, FailedPodsByJob
-from kube.client import Client
+from kube.client import PAGE_SIZE, Client
 from kube.clock import rfc3339
 from kube.errors import KubeError
 from kube.options import ListOptions
@@ -36,9 +36,6 @@ JOBS_AT_ONCE = 50
 
 LONGEST_WHY = 200
 """At most this many characters of a kubelet's message about the end of a pod or container."""
-
-PAGE_SIZE = 500
-"""How many failed pods a page has if a decision needs the answer. All pages are read, and few of the pods are kept."""
 
 Keep = Callable[[str, Sequence[FailedPod]], Sequence[FailedPod]]
 """Takes the UID of a Job and failed pods of the Job, and returns the pods to keep.

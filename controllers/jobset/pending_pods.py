@@ -11,14 +11,13 @@ from api.pending import clean_words, is_unschedulable, may_lack_a_node, why_pend
 from api.pod import DetailedPod
 from controllers.planning.observed import Observed, PendingPod
 from controllers.planning.start_timeout import is_late, limits, next_check
-from kube.client import Client
+from kube.client import PAGE_SIZE, Client
 from kube.errors import KubeError
 from kube.options import ListOptions
 from kube.resources import EVENTS, PODS
 
 log = logging.getLogger(__name__)
 
-PAGE_SIZE = 500
 MAX_EXPLAINED = 3
 """One check reads the events of at most this many late pods."""
 MAX_EVENTS = 50

@@ -18,6 +18,7 @@ from controllers.policy.reports import StoredMeta
 from kube import clock
 from kube.client import Client, PatchType
 from kube.errors import Forbidden, Invalid, KubeError, NotFound, raised_at
+from kube.interruptions import LOG_EVERY
 from kube.model.field import shorten
 from kube.model.meta import JSON
 from kube.model.versions import COMPILED_DEFAULTS, COMPILED_RULES
@@ -50,7 +51,6 @@ CHECK_PERIOD = 0.5
 REAPPLY_AFTER = 60.0
 """Seconds after which all objects are applied again, to undo changes by other clients."""
 RETRY = 5.0
-LOG_EVERY = 60.0
 
 APPLIED: Final = EnforcementState(True, "Applied", "the API server holds it by itself, too")
 NOTHING: Final = EnforcementState(

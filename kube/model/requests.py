@@ -5,9 +5,10 @@ which a missing request equals the limit.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
+from operator import add
 from typing import Any, Final, NamedTuple
 
 from kube.model.meta import JSON
@@ -41,7 +42,7 @@ def plain(amount: Fraction) -> Amount:
 
 
 def amount_of(value: Any) -> Amount | None:
-    """The amount of a quantity; None if the value is no quantity, negative, or longer than `LONGEST_AMOUNT`."""
+    """The amount of a quantity; None for a negative one, a text above `LONGEST_AMOUNT`, and any other value."""
     if type(value) is int:
         return value if value >= 0 else None
     text = str(value) if isinstance(value, str | float) else ""
@@ -103,7 +104,7 @@ def pod_requests(spec: JSON) -> Amounts:
     total = _container_requests(spec)
     if spec.get("resources"):
         total |= _pod_level_requests(spec, total)
-    return _add(total, amounts(spec.get("overhead"))) if spec.get("overhead") else total
+    return _combine(add, total, amounts(spec.get("overhead")))
 
 
 def _container_requests(spec: JSON) -> Amounts:
@@ -113,14 +114,14 @@ def _container_requests(spec: JSON) -> Amounts:
     for container in spec.get("initContainers") or ():
         requests = own_requests(container)
         if is_sidecar(container):
-            sidecars = requests = _add(sidecars, requests)
+            sidecars = requests = _combine(add, sidecars, requests)
         else:
-            requests = _add(requests, sidecars)
-        peak = _larger(peak, requests)
+            requests = _combine(add, requests, sidecars)
+        peak = _combine(max, peak, requests)
     total = sidecars
     for container in spec.get("containers") or ():
-        total = _add(total, own_requests(container))
-    return _larger(total, peak)
+        total = _combine(add, total, own_requests(container))
+    return _combine(max, total, peak)
 
 
 def _pod_level_requests(spec: JSON, container_total: Amounts) -> Amounts:
@@ -133,16 +134,11 @@ def _pod_level_requests(spec: JSON, container_total: Amounts) -> Amounts:
     return {name: amount for name, amount in {**defaults, **stated}.items() if is_pod_resource(name)}
 
 
-def _add(total: Amounts, other: Amounts) -> Amounts:
+def _combine(operator: Callable[[Amount, Amount], Amount], total: Amounts, other: Amounts) -> Amounts:
+    """The sum or maximum of the amounts of each resource; an absent amount counts as 0."""
     if not total or not other:
         return total or other
-    return total | {name: amount + total.get(name, 0) for name, amount in other.items()}
-
-
-def _larger(total: Amounts, other: Amounts) -> Amounts:
-    if not total or not other:
-        return total or other
-    return total | {name: max(amount, total.get(name, 0)) for name, amount in other.items()}
+    return total | {name: operator(amount, total.get(name, 0)) for name, amount in other.items()}
 
 
 def sum_requests(requests: Iterable[tuple[Amounts, int]]) -> Amounts:

@@ -14,9 +14,10 @@ _MAX_NAME = 63
 
 
 def did_you_mean(word: str, names: Iterable[str], *, intro: str = "there are", most: int = _MAX_LISTED) -> str:
-    """`did you mean "workers"? there are: "driver", "workers"`, or only the list if no name is close.
+    """A text such as `did you mean "workers"? there are: "driver", "workers"`.
 
-    `most`: the longest list that is shown whole. Empty if there are no names.
+    Without the question if no name is close, without the list if the close name is the only one, empty without names.
+    The list has the first `most` names.
     """
     candidates = list(dict.fromkeys(name for name in islice(names, MAX_CANDIDATES) if name))
     if not candidates:

@@ -11,23 +11,18 @@ from manifests.chart.values import defaults, schema, values_table, with_comments
 from manifests.naming import IMAGE_TAG
 from manifests.text import HEADER
 
-FOLDER = Path("charts/jobset")
+CHART = Path("charts/jobset")
 """The chart's folder, in the repository."""
 
 HANDWRITTEN = frozenset(
     {
         "dashboards/jobset.json",
-        *(
-            f"templates/{name}"
-            for name in (
-                "_helpers.tpl",
-                "certificates.yaml",
-                "monitoring.yaml",
-                "page.yaml",
-                "selectors.yaml",
-                "NOTES.txt",
-            )
-        ),
+        "templates/_helpers.tpl",
+        "templates/certificates.yaml",
+        "templates/monitoring.yaml",
+        "templates/page.yaml",
+        "templates/selectors.yaml",
+        "templates/NOTES.txt",
     }
 )
 """Files without generated parts. In README.md only the table of values is generated, in Chart.yaml only the

@@ -9,10 +9,10 @@ from diagnose.facts import Facts
 from diagnose.gather import gather
 from diagnose.reasons import explain
 from diagnose.states import State
-from kube.client import Client
+from kube.client import PAGE_SIZE, Client
 from kube.errors import NotFound
 from kube.model.meta import NO_OWNER
-from kube.reader import MAX_EXAMPLES, MAX_PAGES, PAGE_SIZE
+from kube.reader import MAX_EXAMPLES, MAX_PAGES
 from kube.transport import Request, Response
 from tests.support.explain.objects import (
     NOW,

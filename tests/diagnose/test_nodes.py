@@ -9,9 +9,9 @@ from api.node_offers import format_amount
 from diagnose.gather import gather
 from diagnose.needs import SeenSpec
 from diagnose.nodes import Nodes, SeenNode
-from kube.client import Client
+from kube.client import PAGE_SIZE, Client
 from kube.model.node_affinity import Requirement, Toleration
-from kube.reader import MAX_PAGES, PAGE_SIZE
+from kube.reader import MAX_PAGES
 from kube.transport import Request, Response
 from tests.support.explain.objects import (
     NOW,

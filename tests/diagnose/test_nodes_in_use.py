@@ -7,7 +7,8 @@ import pytest
 
 from diagnose.facts import SeenPod
 from diagnose.nodes import Nodes
-from kube.reader import MAX_PAGES, PAGE_SIZE
+from kube.client import PAGE_SIZE
+from kube.reader import MAX_PAGES
 from tests.diagnose.test_look_ups import a_set as plain_set
 from tests.diagnose.test_look_ups import read
 from tests.diagnose.test_nodes import CORDON, node, nodes, requests, unscheduled

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeGuard
 
 from kube.model.field import ErrorType, FieldError, Path, quote
-from kube.model.meta import MAX_INT32
+from kube.model.meta import JSON, MAX_INT32
 
 Check = Callable[[Path, Any], Iterable[FieldError]]
 
@@ -60,10 +60,16 @@ def is_integer(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def entries(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+def entries(value: Any) -> Iterator[tuple[int, JSON]]:
     """The objects in a list, each with its index; nothing for a value that is not a list."""
     if isinstance(value, list):
         yield from ((i, item) for i, item in enumerate(value) if isinstance(item, dict))
+
+
+def pod_containers(path: Path, pod: JSON) -> Iterator[tuple[Path, JSON]]:
+    """The containers and init containers of the pod spec at `path`, each with its path."""
+    for name in ("containers", "initContainers"):
+        yield from ((path.at(name, i), container) for i, container in entries(pod.get(name)))
 
 
 def fields(*object_checks: Check, **member_checks: Check) -> Check:

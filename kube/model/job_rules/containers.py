@@ -21,6 +21,7 @@ from kube.model.job_rules.checks import (
     not_negative,
     number,
     one_of,
+    pod_containers,
     text,
     too_many,
 )
@@ -287,12 +288,11 @@ def _hooks_and_probes(path: Path, container: Any, grace_period: int) -> Iterator
 
 
 def _never_resized_by_restart(path: Path, pod: Any) -> Iterator[FieldError]:
-    for key in ("containers", "initContainers"):
-        for c, container in entries(pod.get(key)):
-            for p, policy in entries(container.get("resizePolicy")):
-                if (restart_policy := policy.get("restartPolicy") or "") != "NotRequired":
-                    detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
-                    yield invalid(path.at(key, c, "resizePolicy", p, "restartPolicy"), restart_policy, detail)
+    for container_path, container in pod_containers(path, pod):
+        for i, policy in entries(container.get("resizePolicy")):
+            if (restart_policy := policy.get("restartPolicy") or "") != "NotRequired":
+                detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+                yield invalid(container_path.at("resizePolicy", i, "restartPolicy"), restart_policy, detail)
 
 
 def _host_network_ports(path: Path, value: Any) -> Iterator[FieldError]:

@@ -17,14 +17,16 @@ from kube.model.job_rules.checks import (
     not_negative,
     not_supported,
     one_of,
+    pod_containers,
     required_word,
     too_many,
 )
 from kube.model.job_rules.forms import label
 from kube.model.job_rules.metadata import key, metadata, selector
 from kube.model.job_rules.pod import TEMPLATE
-from kube.model.jsontree import dig
+from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
+from kube.model.node_affinity import Requirement
 
 _MANY_INDEXES = 100_000
 """Completions of an Indexed Job above which limits are stricter, and its highest parallelism."""
@@ -125,14 +127,14 @@ def _failure_policy(path: Path, spec: Any) -> Iterator[FieldError]:
     if not isinstance(policy, dict):
         return
     rules, rules_path = policy.get("rules") or [], path.at("podFailurePolicy", "rules")
-    containers = _container_names(spec)
+    container_names = {container.get("name") for _, container in pod_containers(Path(), _pod(spec))}
     if len(rules) > _MAX_RULES:
         yield too_many(rules_path, len(rules), _MAX_RULES)
     for i, rule in entries(rules):
         if rule.get("action") == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
             yield invalid(rules_path.at(i, "action"), "FailIndex", "requires the backoffLimitPerIndex to be set")
         name = dig(rule, "onExitCodes", "containerName")
-        if name is not None and name not in containers:
+        if name is not None and name not in container_names:
             detail = "must be one of the container or initContainer names in the pod template"
             yield invalid(rules_path.at(i, "onExitCodes", "containerName"), name, detail)
 
@@ -140,11 +142,6 @@ def _failure_policy(path: Path, spec: Any) -> Iterator[FieldError]:
 def _pod(spec: Any) -> JSON:
     pod = dig(spec, "template", "spec")
     return pod if isinstance(pod, dict) else {}
-
-
-def _container_names(spec: Any) -> set[Any]:
-    pod = _pod(spec)
-    return {item.get("name") for key in ("containers", "initContainers") for _, item in entries(pod.get(key))}
 
 
 def _one_requirement(path: Path, rule: Any) -> Iterator[FieldError]:
@@ -289,22 +286,13 @@ def _selects(label_selector: Any, labels: Mapping[str, str]) -> bool:
     if any(selector(Path(), label_selector)):
         return True
     pairs = dig(label_selector, "matchLabels") or {}
-    terms = [term for _, term in entries(dig(label_selector, "matchExpressions"))]
-    return all(labels.get(key) == value for key, value in pairs.items()) and all(
-        _is_met(term, labels) for term in terms
+    requirements = (
+        Requirement(key=term["key"], operator=term["operator"], values=tuple(items(term, "values")))
+        for _, term in entries(dig(label_selector, "matchExpressions"))
     )
-
-
-def _is_met(term: JSON, labels: Mapping[str, str]) -> bool:
-    has_key, value = term.get("key") in labels, labels.get(str(term.get("key")))
-    match term.get("operator"):
-        case "In":
-            return has_key and value in (term.get("values") or [])
-        case "NotIn":
-            return value not in (term.get("values") or [])
-        case "Exists":
-            return has_key
-    return not has_key
+    return all(labels.get(key) == value for key, value in pairs.items()) and all(
+        requirement.is_met(labels.get(requirement.key)) for requirement in requirements
+    )
 
 
 _SPEC = fields(

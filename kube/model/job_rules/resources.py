@@ -13,6 +13,7 @@ from kube.model.job_rules.checks import (
     missing,
     not_found,
     not_supported,
+    pod_containers,
 )
 from kube.model.job_rules.forms import label_key as label_key_complaints
 from kube.model.jsontree import dig
@@ -119,10 +120,9 @@ def claims(path: Path, pod: Any) -> Iterator[FieldError]:
     """Check that the pod has every device claim that a container names."""
     pod_claims = {item.get("name") or "" for _, item in entries(pod.get("resourceClaims"))} - {""}
     detail = f": {', '.join(sorted(pod_claims))}" if pod_claims else " which is empty"
-    for key in ("containers", "initContainers"):
-        for i, container in entries(pod.get(key)):
-            claims_path = path.at(key, i, "resources", "claims")
-            yield from _claims(claims_path, dig(container, "resources", "claims"), pod_claims, detail)
+    for container_path, container in pod_containers(path, pod):
+        claims_path = container_path.at("resources", "claims")
+        yield from _claims(claims_path, dig(container, "resources", "claims"), pod_claims, detail)
 
 
 def _claims(path: Path, value: Any, pod_claims: Collection[str], detail: str) -> Iterator[FieldError]:

@@ -17,6 +17,7 @@ from kube.model.job_rules.checks import (
     invalid,
     missing,
     one_of,
+    pod_containers,
     text,
 )
 from kube.model.job_rules.forms import relative_path
@@ -117,8 +118,7 @@ def host_namespaces(path: Path, pod: Any) -> Iterator[FieldError]:
             if pod.get(key) is True:
                 yield forbidden(path.at(key), "when `hostUsers` is false")
         return
-    for key in ("containers", "initContainers"):
-        for i, container in entries(pod.get(key)):
-            if dig(container, "securityContext", "procMount") == "Unmasked":
-                detail = "`hostUsers` must be false to use `Unmasked`"
-                yield invalid(path.at(key, i, "securityContext", "procMount"), "Unmasked", detail)
+    for container_path, container in pod_containers(path, pod):
+        if dig(container, "securityContext", "procMount") == "Unmasked":
+            detail = "`hostUsers` must be false to use `Unmasked`"
+            yield invalid(container_path.at("securityContext", "procMount"), "Unmasked", detail)

@@ -14,7 +14,6 @@ from app.manager.options import Options
 from app.manager.rights import (
     ASK_AGAIN,
     FILES,
-    LOG_EVERY,
     NEEDED,
     lease_rights,
     look_up_right,
@@ -25,6 +24,7 @@ from app.settings import LOOK_UPS, LookUp
 from app.settings_file import parse
 from kube.client import Client
 from kube.errors import TransportError
+from kube.interruptions import LOG_EVERY
 from kube.leader import LeaseConfig
 from kube.transport import Request, Response
 from manifests import objects

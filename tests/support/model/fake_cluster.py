@@ -10,8 +10,8 @@ import msgspec
 
 from dev.simulator.selectors import parse
 from dev.simulator.storage import JsonItem, Scope
+from kube.client import PAGE_SIZE
 from kube.errors import from_response
-from kube.reader import PAGE_SIZE
 from kube.transport import Request, Response
 
 JSON = dict[str, Any]

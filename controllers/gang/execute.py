@@ -60,14 +60,14 @@ class GroupWriter:
             if not meta.controlled_by(js.metadata.uid):
                 problem = f"{action.kind} {action.name} exists already and belongs to {meta.owner}: delete it"
                 raise GroupWriteError("NameConflict", problem) from None
-            self.watches.keep(action.kind, stored)
+            self.watches.overlay(action.kind, stored)
             return
         try:
             _check_stored(action, body, stored)
         except GroupWriteError:
             await self.client.delete(resource, action.name, namespace=namespace, uid=stored["metadata"]["uid"])
             raise
-        self.watches.keep(action.kind, stored)
+        self.watches.overlay(action.kind, stored)
 
     async def _patch(self, js: JobSet, action: PatchGroup) -> None:
         namespace = js.metadata.namespace
@@ -83,7 +83,7 @@ class GroupWriter:
             replacement = action.replacement
             await self._create(js, CreateGroup(action.kind, action.name, lambda: replacement, 0))
             return
-        self.watches.keep(action.kind, stored)
+        self.watches.overlay(action.kind, stored)
         _check_stored(action, action.patch, stored)
 
     async def _delete(self, namespace: str, action: DeleteGroup) -> None:
@@ -93,7 +93,7 @@ class GroupWriter:
         except NotFound:
             terminating = None
         if terminating is not None and "deletionTimestamp" in terminating.get("metadata", {}):
-            self.watches.keep(action.kind, terminating)
+            self.watches.overlay(action.kind, terminating)
         else:
             self.watches.by_kind[action.kind].store.overlay_deleted(namespace, action.name, action.uid)
 

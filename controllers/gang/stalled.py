@@ -1,8 +1,8 @@
 """Warns of gangs that kube-scheduler reports nothing about, and of gangs that it does not treat as gangs.
 
-A tree that waits for something outside the scheduler gets no condition anywhere, and its pods are Pending without a
-reason. `stalled_trees` finds these trees without a call. Only the pods of such trees are then listed, at most once a
-minute. Nothing here decides about groups or Jobs.
+A tree is a group without a parent, with all groups below it. If it waits for something outside the scheduler, its
+groups get no condition, and its pods are Pending without a reason. `stalled_trees` finds these trees in the caches, and
+only then the pods of the set are listed, at most once a minute. Nothing here decides about groups or Jobs.
 """
 
 import asyncio
@@ -45,9 +45,9 @@ MAX_NOTE = 900
 
 @dataclass(frozen=True, slots=True)
 class StalledTrees:
-    """Trees that have all of their pods, of which none runs, and no report of the scheduler.
+    """`trees` have all of their pods, of which none is ready, and the scheduler has reported nothing about them.
 
-    `ignored_root`: the root of the first tree without a report of which pods run, so the scheduler ignores its groups.
+    `ignored_root`: the root of the first tree that has ready pods without a report: the scheduler ignores its groups.
     `next_check_seconds`: seconds until the next tree may be stalled; None if no tree is younger than
     `FIRST_REPORT_SECONDS`.
     """
@@ -82,7 +82,12 @@ def stalled_trees(observed: Observed) -> StalledTrees:
         elif any(job.status.ready for job in tree_jobs.values()):
             ignored_root = ignored_root or root
         else:
-            released = {rjob for group in pod_groups for rjob in group.replicated_jobs if _has_job(group, tree_jobs)}
+            released = {
+                rjob
+                for group in pod_groups
+                if any(name in tree_jobs for name, _ in group.jobs)
+                for rjob in group.replicated_jobs
+            }
             stored_root = groups_by_name.get(root.name)
             priority = stored_root.spec.priority if stored_root else None
             active = {name: job.status.active for name, job in tree_jobs.items()}
@@ -102,10 +107,6 @@ def _is_in(group: Group, job: Job | None) -> bool:
     if job is None or job.outcome or job.spec.suspend or job.metadata.deletion_timestamp is not None:
         return False
     return job.spec.template.spec.pod_group == group.name
-
-
-def _has_job(group: Group, jobs: dict[str, Job]) -> bool:
-    return any(name in jobs for name, _ in group.jobs)
 
 
 def _age(jobs: Iterable[Job], now: str) -> float:

@@ -44,7 +44,10 @@ PAUSES = Pauses()
 
 
 class GroupWatches:
-    """Watches of the groups that exist, and the kinds that are served. Without the feature gate no request is sent."""
+    """Watches of the groups that exist, and the kinds that are served. Without the feature gate no request is sent.
+
+    `required`: see `KnownGroups`.
+    """
 
     def __init__(self, client: Client, gates: FeatureGates, *, required: bool = True, pauses: Pauses = PAUSES) -> None:
         self._pauses = pauses
@@ -62,7 +65,7 @@ class GroupWatches:
 
         Remembered: for 15 s, or 5 minutes if all kinds are served. Gangs wait up to that long."""
 
-    def keep(self, kind: str, stored: JSON) -> None:
+    def overlay(self, kind: str, stored: JSON) -> None:
         """Put an object that the API server has returned into the cache."""
         self.by_kind[kind].store.overlay(convert(RECORDS[kind], stored))
 

@@ -1,7 +1,7 @@
 """Counts JobSets that end, for metrics: completions, failures, exceeded deadlines.
 
-Also counts attempts that end because pods do not run in time, or because of a node, and the seconds that sets ran and
-lost.
+This module also counts attempts that end because pods do not run in time or because of a node, and the seconds that
+sets ran, or should have run.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from kube.model.meta import find
 
 
 class Outcomes(Protocol):
-    """Counts finished JobSets. `state` is the terminal state: Completed or Failed."""
+    """Counts JobSets and attempts that end, and seconds. `state` is the terminal state: Completed or Failed."""
 
     def on_end(self, namespace: str, name: str, state: str) -> None: ...
     def deadline_exceeded(self, namespace: str, name: str) -> None: ...
@@ -35,10 +35,11 @@ class Endings:
     See docs/reference/metrics.md#jobsets, and defect 10 in docs/reference/defects.md.
 
     A JobSet counts when the watch shows it finished after the watch had shown the same UID unfinished. An attempt
-    counts when the watch shows an attempt history with the attempt after a history without it. Lost answers, repeated
-    writes and overlays of the store make no difference: the `old` of a handler may be an overlay, so the last status of
-    the watch is remembered. A JobSet that ended before this process first saw it was counted by another process. A
-    JobSet that ended and was deleted is not counted if the watch missed both events.
+    counts when the watch shows an attempt history with the attempt after a history without it. The `old` of a handler
+    may be the answer to a write, so the last status that the watch has shown is remembered instead.
+
+    A JobSet that ended before this process first saw it was counted by another process. A JobSet that ended and was
+    deleted is not counted if the watch missed both events.
     """
 
     def __init__(self, outcomes: Outcomes, memories: Memories) -> None:
@@ -70,8 +71,7 @@ class Endings:
         self._count_seconds(old_status.recovery, status.recovery)
 
     def _count_attempts(self, js: JobSet, old_history: Sequence[FailedAttempt]) -> None:
-        history = js.status.attempt_history
-        for attempt in history if old_history != history else ():
+        for attempt in js.status.attempt_history:
             if attempt in old_history:
                 continue
             if attempt.message.startswith(f"{START_TIMEOUT}: "):

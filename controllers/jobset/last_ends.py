@@ -1,4 +1,4 @@
-"""Keeps how the containers of cached pods last failed.
+"""Remembers how the containers of cached pods last failed.
 
 When a kubelet restarts all containers of a pod (RestartAllContainers), it replaces their status with exit code 137 and
 the reason RestartingAllContainers. This module keeps the status before that. A manager that starts later does not have
@@ -33,9 +33,5 @@ class LastEnds:
 
     def ends_of(self, pods: Iterable[Pod]) -> Mapping[str, Ended]:
         """By UID of the pods, how the current run of their containers, or the run before it, failed."""
-        if not self._ends:
-            return {}
-        entries = ((pod, self._ends.get(pod.metadata.uid)) for pod in pods)
-        return {
-            pod.metadata.uid: entry[0] for pod, entry in entries if entry is not None and pod.restarts <= entry[1] + 1
-        }
+        entries = ((pod, *self._ends[pod.metadata.uid]) for pod in pods if pod.metadata.uid in self._ends)
+        return {pod.metadata.uid: end for pod, end, restarts in entries if pod.restarts <= restarts + 1}

@@ -10,7 +10,7 @@ from api.owners import owning_job
 from api.pending import clean_words, is_unschedulable, may_lack_a_node, why_pending
 from api.pod import DetailedPod
 from controllers.planning.observed import Observed, PendingPod
-from controllers.planning.start_timeout import is_late, limits, next_check
+from controllers.planning.start_timeout import is_late, next_check, start_limits
 from kube.client import PAGE_SIZE, Client
 from kube.errors import KubeError
 from kube.options import ListOptions
@@ -59,7 +59,7 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
             _keep_oldest(nodeless, uid, pending_pod)
         if is_unschedulable(pod):
             _keep_oldest(unschedulable, uid, pending_pod)
-    time_limits = limits(observed.jobset)
+    time_limits = start_limits(observed.jobset)
     pending_pods = {
         uid: dataclasses.replace(pod, nodeless=nodeless.get(uid), unschedulable=unschedulable.get(uid))
         for uid, pod in oldest.items()

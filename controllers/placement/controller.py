@@ -1,8 +1,8 @@
 """Keeps followers with their leaders: lifts gates, evicts misplaced pods, and reports why a leader waits.
 
-`controllers.placement.plan` decides; this module does the IO. A Job is reconciled when its leader, one of its waiting
-followers or its leader's node changes. The pods of a Job are read only if a follower may be misplaced: when this
-process starts, when a Job has lost a leader with a domain, and when nodes change their domain.
+`controllers.placement.plan` decides which pods are misplaced; this module does the IO. A Job is reconciled when its
+leader, one of its waiting followers or its leader's node changes. The pods of a Job are read only if a follower may be
+misplaced: when this process starts, when a Job has lost a leader with a domain, and when nodes change their domain.
 """
 
 import asyncio
@@ -16,10 +16,11 @@ from functools import partial
 from api import keys
 from api.batch import Job
 from api.exclusive import Domain, NoDomain
-from api.topology import Leader, Node
-from controllers.placement.domains import Map
+from api.pod import PodMeta
+from api.topology import Follower, Leader, Node
+from controllers.placement.domains import DomainMap
 from controllers.placement.memory import JobMemories, JobRequest
-from controllers.placement.plan import NODE_PAUSE, Evict, Lift, evictions, lifts
+from controllers.placement.plan import NODE_PAUSE, is_misplaced
 from controllers.placement.reading import PodReader
 from controllers.placement.reports import PendingReports
 from controllers.placement.watches import BY_JOB, PlacementWatches
@@ -83,7 +84,7 @@ class PlacementReconciler:
         self.memories = JobMemories()
         """Data about each Job beyond the caches."""
         self._reports = PendingReports(watches.leaders.store, jobs.store, recorder, self.memories, wall_clock)
-        self._map = Map(watches.leaders.store, watches.nodes.store)
+        self._map = DomainMap(watches.leaders.store, watches.nodes.store)
         self._changes = _DomainChanges()
 
     def feed(self, queue: WorkQueue[JobRequest]) -> None:
@@ -106,7 +107,7 @@ class PlacementReconciler:
         has_domain = leader is None or isinstance(
             self._map.find(request.namespace, request.uid, leader.topology), Domain
         )
-        has_followers = self._watches.followers.store.by_index(BY_JOB, request.pods)
+        has_followers = self._watches.followers.store.by_index(BY_JOB, request.pods_key)
         if not has_domain or has_followers or self.memories.checks(request):
             return [request]
         self.memories.note_domain(request)
@@ -164,9 +165,9 @@ class PlacementReconciler:
         owner = None if job is None else job.metadata.controller()
         add_log_fields(namespace=request.namespace, job=request.job, uid="" if owner is None else owner.uid)
         leader = self._map.leader(request.namespace, request.uid)
-        waiting = self._watches.followers.store.by_index(BY_JOB, request.pods)
+        waiting = self._watches.followers.store.by_index(BY_JOB, request.pods_key)
         if leader is None and waiting:
-            return Result(self._reports.leaderless(waiting))
+            return Result(self._reports.report_leaderless(waiting))
         if leader is None:
             self.memories.note_domain(request)
             return Result()
@@ -174,7 +175,7 @@ class PlacementReconciler:
         if isinstance(domain, NoDomain):
             return Result(self._report_without_domain(leader, domain))
         self.memories.note_domain(request)
-        failures = await each(lifts(domain, waiting), self._lift)
+        failures = await each(waiting, partial(self._lift_gate, domain))
         failures += await self._evict_misplaced(request, domain, leader.topology)
         if failures:
             raise ExceptionGroup("pods could not be written", [failure.error for failure in failures])
@@ -187,36 +188,37 @@ class PlacementReconciler:
             return self._reports.report_unscheduled(leader)
         if self._map.reads_labels(leader):
             is_kept = self._watches.keep_label(leader)
-            return NODE_PAUSE if is_kept else self._reports.too_many_topologies(leader)
-        return self._reports.without_domain(leader, domain)
+            return NODE_PAUSE if is_kept else self._reports.report_unread_label(leader)
+        return self._reports.report_without_domain(leader, domain)
 
     async def _evict_misplaced(self, request: JobRequest, domain: Domain, topology: str) -> list[Failure]:
         """Evict misplaced followers, if a check of the Job is due. A check that fails is due again."""
-        clock, checks = asyncio.get_running_loop().time(), self.memories.checks(request)
+        clock = asyncio.get_running_loop().time()
         # The check is forgotten before the pods are read, since a leader that is lost meanwhile needs another check.
-        if self.memories.forget_checks(request, clock) == checks:
+        if not self.memories.forget_due_checks(request, clock):
             return []
         is_done = False
         try:
-            find_misplaced = partial(evictions, domain, topology, label=partial(self._map.label, topology))
-            pods = await self._reader.misplaced_pods(request.namespace, request.uid, find_misplaced)
+            label = partial(self._map.label, topology)
+            is_misplaced_pod = partial(is_misplaced, domain=domain, topology=topology, label=label)
+            pods = await self._reader.misplaced_pods(request.namespace, request.uid, is_misplaced_pod)
             if pods:
                 log.info(
                     "%s: %d followers are not in %s %s with their leader", request, len(pods), topology, domain.value
                 )
-            failures = await each(pods, partial(self._evict, request.namespace))
+            failures = await each(pods, self._evict)
             is_done = not failures
         finally:
             if not is_done and self._current_job(request) is not None:
                 self.memories.check_at(request, clock)
         return failures
 
-    async def _lift(self, lift: Lift) -> None:
-        pod = lift.pod
+    async def _lift_gate(self, domain: Domain, pod: Follower) -> None:
+        """Remove the scheduling gate of a follower, and send it to the domain of its leader."""
         patch = {
             "metadata": {"uid": pod.uid, "labels": {keys.AWAITS_LEADER: None}},
             "spec": {
-                "nodeSelector": {pod.topology: lift.value},
+                "nodeSelector": {pod.topology: domain.value},
                 "schedulingGates": [{"$patch": "delete", "name": keys.PLACEMENT_GATE}],
             },
         }
@@ -226,7 +228,8 @@ class PlacementReconciler:
             )
         self._watches.followers.store.overlay_deleted(pod.namespace, pod.name, pod.uid)
 
-    async def _evict(self, namespace: str, pod: Evict) -> None:
+    async def _evict(self, pod: PodMeta) -> None:
+        """Mark a misplaced follower with DisruptionTarget and delete it. Its Job creates another pod."""
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -237,6 +240,8 @@ class PlacementReconciler:
         patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         with contextlib.suppress(NotFound):
             await self._client.patch(
-                PODS, pod.name, patch, namespace=namespace, subresource="status", patch_type=PatchType.STRATEGIC
+                PODS, pod.name, patch, namespace=pod.namespace, subresource="status", patch_type=PatchType.STRATEGIC
             )
-            await self._client.delete(PODS, pod.name, namespace=namespace, uid=pod.uid, propagation_policy="Background")
+            await self._client.delete(
+                PODS, pod.name, namespace=pod.namespace, uid=pod.uid, propagation_policy="Background"
+            )

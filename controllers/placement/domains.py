@@ -22,7 +22,7 @@ REMEMBERED = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Map:
+class DomainMap:
     """Finds domains in the stores of leaders and nodes."""
 
     leaders: Store[Leader]
@@ -89,7 +89,7 @@ class Domains:
 
     def __init__(self, watches: PlacementWatches, longest_wait: float, *, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
-        self._map = Map(watches.leaders.store, watches.nodes.store)
+        self._map = DomainMap(watches.leaders.store, watches.nodes.store)
         self._longest_wait = longest_wait
         self._waiting: dict[IndexKey, _Wait] = {}
         self._given_up: dict[IndexKey, None] = {}

@@ -22,7 +22,7 @@ class JobRequest(NamedTuple):
         return f"{self.namespace}/{self.job}"
 
     @property
-    def pods(self) -> IndexKey:
+    def pods_key(self) -> IndexKey:
         """The key in `BY_JOB` of the pods that the Job controls."""
         return IndexKey(self.namespace, self.uid)
 
@@ -51,7 +51,7 @@ class JobMemory:
     """
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         return not self.checks and self.without_domain_since is None
 
 
@@ -60,7 +60,7 @@ class JobMemories:
 
     def __init__(self) -> None:
         self._records: dict[JobRequest, JobMemory] = {}
-        self._reported: dict[IndexKey, float] = {}
+        self._report_times: dict[IndexKey, float] = {}
         """When a JobSet, by namespace and UID, was last reported because a Job has no domain.
 
         Remembered: for 60 s, and until another JobSet is reported. Without it the event is sent again."""
@@ -79,16 +79,16 @@ class JobMemories:
         due = {*memory.checks, *times}
         memory.checks = (min(due), max(due)) if len(due) > 1 else tuple(due)
 
-    def forget_checks(self, request: JobRequest, until: float) -> tuple[float, ...]:
-        """Forget the checks that were due at `until`, and return the remaining checks."""
+    def forget_due_checks(self, request: JobRequest, now: float) -> bool:
+        """Forget the checks that are due. Returns whether any check was due."""
         memory = self._records.get(request)
-        if memory is None:
-            return ()
-        memory.checks = tuple(check for check in memory.checks if check > until)
+        if memory is None or not memory.checks or memory.checks[0] > now:
+            return False
+        memory.checks = tuple(check for check in memory.checks if check > now)
         self._drop_if_empty(request)
-        return memory.checks
+        return True
 
-    def without_domain(self, request: JobRequest, now: float) -> float:
+    def without_domain_since(self, request: JobRequest, now: float) -> float:
         """Since when a Job has no domain. The first call records `now`."""
         memory = self._records.setdefault(request, JobMemory())
         if memory.without_domain_since is None:
@@ -108,13 +108,13 @@ class JobMemories:
 
     def last_report(self, jobset: IndexKey) -> float | None:
         """When the JobSet with this namespace and UID was last reported; None: it was not."""
-        return self._reported.get(jobset)
+        return self._report_times.get(jobset)
 
-    def report(self, jobset: IndexKey, now: float, keep: float) -> None:
-        """Note that a JobSet is reported now, and forget reports that are older than `keep` seconds."""
-        self._reported = {key: at for key, at in self._reported.items() if now - at < keep}
-        self._reported[jobset] = now
+    def note_report(self, jobset: IndexKey, now: float, keep_seconds: float) -> None:
+        """Note that a JobSet is reported now, and forget reports that are older than `keep_seconds`."""
+        self._report_times = {key: time for key, time in self._report_times.items() if now - time < keep_seconds}
+        self._report_times[jobset] = now
 
     def _drop_if_empty(self, request: JobRequest) -> None:
-        if self._records[request].empty:
+        if self._records[request].is_empty:
             del self._records[request]

@@ -1,17 +1,13 @@
-"""Decides what to do about the pods of one Job with exclusive placement. Pure.
+"""Decides which pods of a Job with exclusive placement are misplaced, and what is reported about waiting pods. Pure.
 
 See docs/concepts/exclusive-placement.md#what-is-a-valid-leader-and-what-is-repaired.
-
-Gated followers are sent to the domain of their leader. Followers in another domain are marked and deleted, and their
-Job creates them again. Followers are left alone while the leader's domain is not known.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from api.exclusive import Domain, NoDomain
+from api.exclusive import Domain
 from api.pod import DetailedPod
-from api.topology import Follower, Leader
+from api.topology import Leader
 
 REPORT_AFTER = 5.0
 """Seconds that a Job may wait for its domain before that is reported."""
@@ -26,43 +22,17 @@ NodeLabel = Callable[[str], str | None]
 """Gives the value of the topology label of a node; None if the node has no such label or is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lift:
-    """Remove the scheduling gate of a follower, and select the domain with the label value `value`."""
-
-    pod: Follower
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Evict:
-    """Mark a misplaced follower with DisruptionTarget and delete it."""
-
-    name: str
-    uid: str
-
-
-def lifts(domain: Domain | NoDomain, waiting: list[Follower]) -> list[Lift]:
-    """The actions that send gated followers to the domain of their leader, by name of the pod."""
-    if isinstance(domain, NoDomain):
-        return []
-    return [Lift(pod, domain.value) for pod in sorted(waiting, key=lambda pod: pod.name)]
-
-
-def evictions(domain: Domain, topology: str, pods: Iterable[DetailedPod], label: NodeLabel) -> list[Evict]:
-    """The followers among the pods of a Job that are or will be in another domain than their leader."""
-    misplaced = [pod for pod in pods if pod.follows and _is_misplaced(pod, domain, topology, label)]
-    return [Evict(pod.metadata.name, pod.metadata.uid) for pod in misplaced]
-
-
-def _is_misplaced(pod: DetailedPod, domain: Domain, topology: str, label: NodeLabel) -> bool:
-    if pod.spec.node_name:
-        actual = label(pod.spec.node_name)
-        return actual is not None and actual != domain.value
-    if pod.awaits_leader:
+def is_misplaced(pod: DetailedPod, domain: Domain, topology: str, label: NodeLabel) -> bool:
+    """Whether a pod is a follower that is or will be in another domain than its leader, which is in `domain`."""
+    if not pod.follows or pod.awaits_leader:
         return False
-    selected = pod.spec.node_selector.get(topology)
-    return selected != domain.value and (selected is not None or not pod.finds_leader_by_itself(topology))
+    if pod.spec.node_name:
+        value = label(pod.spec.node_name)
+        return value is not None and value != domain.value
+    selected_value = pod.spec.node_selector.get(topology)
+    if selected_value is None:
+        return not pod.finds_leader_by_itself(topology)
+    return selected_value != domain.value
 
 
 def pending_note(leaders: list[Leader]) -> str:

@@ -47,14 +47,14 @@ class PendingReports:
         waiting = (pod for pod in self._leaders.list(namespace) if pod.is_live and not pod.node)
         return [pod for pod in waiting if self._jobset(pod) == jobset]
 
-    def without_domain(self, leader: Leader, no_domain: NoDomain) -> float:
+    def report_without_domain(self, leader: Leader, no_domain: NoDomain) -> float:
         """Report a leader whose node has no topology label, or is gone."""
-        if self._grace(leader) > 0:
+        if self._grace_seconds(leader) > 0:
             return NODE_PAUSE
         # No watch event queues this Job if the node still appears.
         return min(REPORT_AFTER, self._report(leader, lambda _: f"Job {leader.job} has no domain: {no_domain.reason}"))
 
-    def too_many_topologies(self, leader: Leader) -> float:
+    def report_unread_label(self, leader: Leader) -> float:
         """Report a leader whose topology label is not cached, because `MAX_KEYS` other labels are in use."""
         # No watch event tells when one of the other labels is no longer in use.
         problem = (
@@ -63,19 +63,19 @@ class PendingReports:
         )
         return min(REPORT_AFTER, self._report(leader, lambda _: problem))
 
-    def leaderless(self, waiting: list[Follower]) -> float:
+    def report_leaderless(self, waiting: list[Follower]) -> float:
         """Report followers whose Job has no leader pod for longer than the Job controller needs to create one."""
-        pod, grace = waiting[0], self._grace(waiting[0])
+        pod, grace = waiting[0], self._grace_seconds(waiting[0])
         if grace > 0:
             return grace
         pods = "a pod waits" if len(waiting) == 1 else f"{len(waiting)} pods wait"
         problem = f"{pods} for the leader pod of Job {pod.job}, which has none (a pod with completion index 0)"
         return self._report(pod, lambda _: problem)
 
-    def _grace(self, pod: Leader | Follower) -> float:
+    def _grace_seconds(self, pod: Leader | Follower) -> float:
         """Seconds until a report about a Job that is between two leaders, or whose leader's node is not known yet."""
         clock = asyncio.get_running_loop().time()
-        return max(0.0, REPORT_AFTER - (clock - self._memories.without_domain(JobRequest.from_pod(pod), clock)))
+        return max(0.0, REPORT_AFTER - (clock - self._memories.without_domain_since(JobRequest.from_pod(pod), clock)))
 
     def _jobset(self, pod: Leader | Follower) -> OwnerReference | None:
         """The JobSet of the Job that controls a pod, according to the Job: any user may write the labels of a pod."""
@@ -91,7 +91,7 @@ class PendingReports:
         last = self._memories.last_report(key)
         if last is not None and clock - last < REPORT_EVERY:
             return REPORT_EVERY - (clock - last)
-        self._memories.report(key, clock, REPORT_EVERY)
+        self._memories.note_report(key, clock, REPORT_EVERY)
         jobset = Reference(
             api_version=keys.API_VERSION,
             kind=keys.KIND,

@@ -134,10 +134,11 @@ class PlacementWatches(InformerGroup):
         """
         node = self.nodes.store.get("", leader.node)
         return leader.topology in self._label_keys or (
-            node is not None and leader.topology in node.all_keys and self._keep(leader.topology)
+            node is not None and leader.topology in node.all_keys and self._add_key(leader.topology)
         )
 
-    def _keep(self, topology: str) -> bool:
+    def _add_key(self, topology: str) -> bool:
+        """Keep one more label key if there is room, or if it can replace another key. Returns whether it is kept."""
         used_keys = [*self._label_keys[len(COMMON_KEYS) :]]
         if len(used_keys) >= MAX_KEYS:
             shares = Counter(namespace for key in used_keys for namespace in self._users.get(key, ()))
@@ -172,7 +173,7 @@ class PlacementWatches(InformerGroup):
         if new is not None and (old is None or old.all_keys is not new.all_keys):
             for key in new.all_keys:
                 if key in self._users and key not in self._label_keys:
-                    self._keep(key)
+                    self._add_key(key)
 
 
 def _job(pod: Leader | Follower) -> list[str]:

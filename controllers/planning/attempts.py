@@ -14,7 +14,7 @@ from api.jobset_status import FailedAttempt, JobSetStatus, LastRestart, Replicat
 from api.restart_agent import jobs_without_agent
 from controllers.planning.status import StatusDraft
 
-HISTORY = 10
+MAX_HISTORY = 10
 """How many failed attempts `status.attemptHistory` keeps. The CRD does not allow more."""
 
 NO_COUNTS: Mapping[str, Any] = {
@@ -44,7 +44,7 @@ They change with the gate RestartJob only, and keep their values while it is off
 """
 
 
-def keep(fields: Iterable[str], entry: ReplicatedJobStatus) -> dict[str, Any]:
+def kept_fields(fields: Iterable[str], entry: ReplicatedJobStatus) -> dict[str, Any]:
     """These fields of a stored entry, as arguments for the next entry."""
     return {name: getattr(entry, name) for name in fields}
 
@@ -76,7 +76,7 @@ def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool, 
         replicated_jobs_status=tuple(map(entry_of_next_attempt, status.replicated_jobs_status)),
     )
     begin_attempt(draft)
-    draft.condition(keys.RESTARTING, true=True, reason=reason, message=message, event_type=event_type)
+    draft.set_condition(keys.RESTARTING, true=True, reason=reason, message=message, event_type=event_type)
 
 
 def uncounted_attempts(status: JobSetStatus) -> int:
@@ -87,18 +87,18 @@ def uncounted_attempts(status: JobSetStatus) -> int:
 
 def fail_set(draft: StatusDraft, reason: str, message: str) -> None:
     """Set the condition Failed and the terminal state (docs/reference/failure-policy.md#failure-policy)."""
-    draft.condition(keys.FAILED, true=True, reason=reason, message=message, event_type="Warning")
-    draft.condition(keys.RESTARTING, true=False, reason="JobSetFailed", message="jobset failed")
+    draft.set_condition(keys.FAILED, true=True, reason=reason, message=message, event_type="Warning")
+    draft.set_condition(keys.RESTARTING, true=False, reason="JobSetFailed", message="jobset failed")
     draft.update(terminal_state="Failed")
 
 
 def record_failure(draft: StatusDraft, failed: FailedAttempt) -> None:
     """Add to `status.attemptHistory` how an attempt failed; the time is filled in here."""
     entry = msgspec.structs.replace(failed, time=draft.now)
-    draft.update(attempt_history=(*draft.status.attempt_history, entry)[-HISTORY:])
+    draft.update(attempt_history=(*draft.status.attempt_history, entry)[-MAX_HISTORY:])
 
 
-def counted_in_parts(status: JobSetStatus) -> int:
+def counted_part_restarts(status: JobSetStatus) -> int:
     """How many restarts of parts of the set count towards maxRestarts (gate RestartJob)."""
     return sum(sum(entry.job_restarts_count_towards_max) for entry in status.replicated_jobs_status)
 
@@ -106,7 +106,7 @@ def counted_in_parts(status: JobSetStatus) -> int:
 def entry_of_next_attempt(entry: ReplicatedJobStatus) -> ReplicatedJobStatus:
     """The status entry at the start of the next attempt, in which every Job has to succeed again."""
     remaining = None if entry.remaining is None else entry.remaining + entry.succeeded
-    counts = keep(RESTARTS_OF_JOBS, entry)
+    counts = kept_fields(RESTARTS_OF_JOBS, entry)
     return ReplicatedJobStatus(name=entry.name, **{**NO_COUNTS, "remaining": remaining}, **REACHED, **counts)
 
 

@@ -11,7 +11,7 @@ from api.batch import pods_at_once
 from api.indexes import format_indexes, max_text_bytes
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
-from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, keep
+from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, kept_fields
 from controllers.planning.child_jobs import NO_JOBS, ChildJobs
 from controllers.planning.observed import Observed
 
@@ -45,7 +45,7 @@ def count(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
             active=tally.with_pods,
             suspended=tally.suspended,
             completed_indexes=format_indexes(completed, longest),
-            **(keep((*REACHED, *RESTARTS_OF_JOBS), stored[name]) if name in stored else {}),
+            **(kept_fields((*REACHED, *RESTARTS_OF_JOBS), stored[name]) if name in stored else {}),
         )
         entries.append(entry)
     return tuple(entries)

@@ -33,12 +33,12 @@ def reducible(js: JobSet) -> frozenset[str]:
     """Names of the ReplicatedJobs that may continue with fewer Jobs than they have now."""
     if policy_of(js) is None:
         return frozenset()
-    rjobs = (rjob for rjob in js.spec.replicated_jobs if rjob.elastic is not None)
+    rjobs = js.spec.replicated_jobs
     return frozenset(rjob.name for rjob in rjobs if rjob.elastic is not None and rjob.replicas > rjob.elastic.min)
 
 
 def replacements(js: JobSet, children: Iterable[Child]) -> list[Child]:
-    """The Jobs in `children` whose pods replace earlier pods: the set, the Job or one of its pods was restarted.
+    """The Jobs in `children` whose pods replace earlier pods, after a restart of the set, the Job or one of its pods.
 
     A set that starts, or is resumed, waits for all of its capacity, so restarts before the last resume do not count.
     Restarts in place and failed pods always count, because their times are not recorded.

@@ -28,8 +28,8 @@ def step_of(rule: FailurePolicyRule, stored: Sequence[RuleStep], now: str) -> in
     """The number of the rule's step, from 1, that applies to a failure now."""
     entry = _entry(rule, stored)
     step = min(max(entry.step, 1), len(rule.then) + 1)
-    following = _next_step(rule, step)
-    if following is None or _counted_restarts(following, entry, now) < following.after_restarts:
+    next_entry = _next_entry(rule, step)
+    if next_entry is None or _counted_restarts(next_entry, entry, now) < next_entry.after_restarts:
         return step
     return step + 1
 
@@ -38,14 +38,14 @@ def record_step(draft: StatusDraft, rule: FailurePolicyRule, step: int) -> None:
     """Write the step of the rule into the status, with an event if the step is new."""
     stored_entry, actions = _entry(rule, draft.status.failure_policy_steps), actions_of(rule)
     entry = stored_entry if step == stored_entry.step else RuleStep(name=rule.name, step=step)
-    following = _next_step(rule, step)
+    next_entry = _next_entry(rule, step)
     if actions[step - 1].scope is not Scope.NOTHING:
-        times = _recent(following, (*entry.times, draft.now), draft.now) if following else ()
+        times = _recent_times(next_entry, (*entry.times, draft.now), draft.now) if next_entry else ()
         entry = msgspec.structs.replace(entry, restarts=entry.restarts + 1, times=times)
     other_steps = tuple(other for other in draft.status.failure_policy_steps if other.name != rule.name)
     draft.update(failure_policy_steps=(*other_steps, entry))
     if step > stored_entry.step:
-        draft.event("Warning", "FailurePolicyEscalated", f"rule {rule.name} takes {describe_step(rule, step)}")
+        draft.add_event("Warning", "FailurePolicyEscalated", f"rule {rule.name} takes {describe_step(rule, step)}")
 
 
 def describe_step(rule: FailurePolicyRule, step: int) -> str:
@@ -64,19 +64,19 @@ def _entry(rule: FailurePolicyRule, stored: Sequence[RuleStep]) -> RuleStep:
     return next((entry for entry in stored if entry.name == rule.name), RuleStep(name=rule.name))
 
 
-def _next_step(rule: FailurePolicyRule, step: int) -> Escalation | None:
+def _next_entry(rule: FailurePolicyRule, step: int) -> Escalation | None:
     """The entry of `then` after this step; None after the last step."""
     return rule.then[step - 1] if step <= len(rule.then) else None
 
 
-def _counted_restarts(following: Escalation, entry: RuleStep, now: str) -> int:
+def _counted_restarts(next_entry: Escalation, entry: RuleStep, now: str) -> int:
     """How many restarts count towards the next step."""
-    return entry.restarts if following.within_seconds is None else len(_recent(following, entry.times, now))
+    return entry.restarts if next_entry.within_seconds is None else len(_recent_times(next_entry, entry.times, now))
 
 
-def _recent(following: Escalation, times: Sequence[str], now: str) -> tuple[str, ...]:
-    """The newest restarts within the window, at most as many as the next step needs; empty without a window."""
-    if following.within_seconds is None:
+def _recent_times(next_entry: Escalation, times: Sequence[str], now: str) -> tuple[str, ...]:
+    """The times of the newest restarts within the window, as many as the next step needs; empty without a window."""
+    if next_entry.within_seconds is None:
         return ()
-    recent = [at for at in times if age(at, now) <= following.within_seconds]
-    return tuple(recent[-following.after_restarts :])
+    recent = [at for at in times if age(at, now) <= next_entry.within_seconds]
+    return tuple(recent[-next_entry.after_restarts :])

@@ -90,7 +90,7 @@ def _count_nodes(ctx: Context, draft: StatusDraft, policy: AvoidNodes, blames: M
         if node.name not in avoided_before:
             location = f" and its domain {node.domain}" if node.domain else ""
             note = f"pods of Jobs that are created from now on keep away from node {node.name}{location}: {node.reason}"
-            draft.event("Normal", "AvoidsNode", note)
+            draft.add_event("Normal", "AvoidsNode", note)
 
 
 def _blames(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, Blame]:

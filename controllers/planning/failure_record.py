@@ -11,7 +11,14 @@ from api.failure_actions import FailureAction, Scope
 from api.jobset_status import FailedAttempt, ReplicatedJobStatus, RuleRestarts
 from api.policies import FailurePolicyRule
 from controllers.planning import escalation
-from controllers.planning.attempts import REACHED, entry_of_next_attempt, fail_set, keep, record_failure, restart_set
+from controllers.planning.attempts import (
+    REACHED,
+    entry_of_next_attempt,
+    fail_set,
+    kept_fields,
+    record_failure,
+    restart_set,
+)
 from controllers.planning.child_jobs import Child
 from controllers.planning.decisive_pod import FailedContainer
 from controllers.planning.status import StatusDraft
@@ -85,7 +92,7 @@ class Record:
                 raise AssertionError(f"{action.name} restarts nothing")
             case other:
                 assert_never(other)
-        self._draft.event("Warning", f"{action.name}FailurePolicyAction", message)
+        self._draft.add_event("Warning", f"{action.name}FailurePolicyAction", message)
         return reason
 
     def fail_set(self, reason: str, message: str) -> None:
@@ -132,7 +139,7 @@ def _restart_parts(draft: StatusDraft, parts: Mapping[str, _PartRestart]) -> Non
         part, new_entry, all_indexes = parts[stored.name], stored, range(0)
         if part.has_all_jobs:
             all_indexes = range(max(part.replicas, len(stored.job_restarts)))
-            new_entry = msgspec.structs.replace(entry_of_next_attempt(stored), **keep(REACHED, stored))
+            new_entry = msgspec.structs.replace(entry_of_next_attempt(stored), **kept_fields(REACHED, stored))
         towards_max = stored.job_restarts_count_towards_max
         return msgspec.structs.replace(
             new_entry,

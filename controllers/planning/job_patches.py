@@ -13,14 +13,14 @@ from api import keys
 from api.batch import JOB_CONTROLLER_LABELS
 from controllers.planning.actions import PatchJob
 from controllers.planning.child_jobs import Child, integer
-from kube.model.meta import JSON
+from kube.model.meta import JSON, is_true
 
 _JOB_CONTROLLER_PREFIX = "batch.kubernetes.io/"
 
 
 def suspend(child: Child) -> PatchJob:
     """The patch that suspends one Job. The Job controller then deletes the pods."""
-    return PatchJob(child.name, guard(child, {"spec": {"suspend": True}}))
+    return PatchJob(child.name, guarded_patch(child, {"spec": {"suspend": True}}))
 
 
 def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
@@ -44,16 +44,15 @@ def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
     if attempt is not None:
         patch["metadata"] = {"annotations": {keys.EXECUTION_ATTEMPT: attempt}}
     if not template:
-        return PatchJob(child.name, guard(child, patch))
+        return PatchJob(child.name, guarded_patch(child, patch))
     status = child.job.status
-    is_reported_suspended = any(c.type == "Suspended" and c.status == "True" for c in status.conditions)
-    if status.active > 0 or (status.start_time is not None and not is_reported_suspended):
+    if status.active > 0 or (status.start_time is not None and not is_true(status.conditions, keys.JOB_SUSPENDED)):
         return None
     patch["spec"]["template"] = template
-    return PatchJob(child.name, guard(child, patch), True, resources)
+    return PatchJob(child.name, guarded_patch(child, patch), template_changed=True, resources=resources)
 
 
-def guard(child: Child, patch: JSON) -> JSON:
+def guarded_patch(child: Child, patch: JSON) -> JSON:
     """The patch with UID and resourceVersion: the API server refuses it if the Job has changed or was replaced.
 
     The UID alone is not enough: a delayed patch may arrive after another leader has suspended and resumed the Job.
@@ -61,8 +60,8 @@ def guard(child: Child, patch: JSON) -> JSON:
     return {**patch, "metadata": {**patch.get("metadata", {}), **child.job.metadata.precondition}}
 
 
-def attempt_of(child: Child) -> int | None:
-    """The Job's own restart counter, from its label; None if it has none."""
+def restart_counter(child: Child) -> int | None:
+    """The Job's own restart counter, from its label; None if the label is missing or no number."""
     return integer(child.job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT))
 
 

@@ -22,7 +22,7 @@ from controllers.planning.failure_match import failed_by_pods
 from controllers.planning.maintenance import REASON as MAINTENANCE
 
 GATE = "JobSetRecoveryTimes"
-HISTORY = 10
+MAX_HISTORY = 10
 """How many starts and recoveries `status.recovery.attempts` keeps. The CRD does not allow more."""
 
 
@@ -164,7 +164,7 @@ def _begin(recovery: Recovery, attempt: int, since: str, now: str, *, restarts: 
     entry = AttemptTimes(
         attempt=attempt, since=since, detected_after_seconds=elapsed_seconds(since, now) if restarts else None
     )
-    return replace(recovery, attempts=(*recovery.attempts, entry)[-HISTORY:])
+    return replace(recovery, attempts=(*recovery.attempts, entry)[-MAX_HISTORY:])
 
 
 def _with_progress(ctx: Context, entry: AttemptTimes, *, runs: bool) -> AttemptTimes:

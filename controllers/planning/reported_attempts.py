@@ -15,7 +15,7 @@ from api.pod import Pod
 from api.restart_agent import jobs_without_agent
 from controllers.planning import escalation, failed_nodes
 from controllers.planning.attempts import (
-    counted_in_parts,
+    counted_part_restarts,
     fail_set,
     record_failure,
     requested_attempt,
@@ -49,7 +49,7 @@ def apply_reports(ctx: Context, draft: StatusDraft) -> None:
     """Apply the reports of the pods, and count the nodes on which workers failed. The set restarts in place."""
     policy = ctx.js.spec.failure_policy
     in_place = policy.in_place_restarts if policy is not None and ctx.gates[escalation.GATE] else None
-    in_parts = counted_in_parts(ctx.status) if ctx.gates["RestartJob"] else 0
+    in_parts = counted_part_restarts(ctx.status) if ctx.gates["RestartJob"] else 0
     uids = frozenset(child.job.metadata.uid for child in ctx.children.active)
     failures = tuple(worker_failures(ctx.js, ctx.children.active, ctx.observed.pods, ctx.observed.last_ends))
     history_before = draft.status.attempt_history
@@ -161,7 +161,7 @@ def _fail_set(draft: StatusDraft, failure: WorkerFailure | None) -> None:
 def _record_failure(draft: StatusDraft, reason: str, message: str, failure: WorkerFailure | None) -> None:
     """Record the end of the attempt in the history, with the failed Job and pod if the failure of a worker is known."""
     entry = FailedAttempt(attempt=draft.status.execution_attempts or 0, reason=reason, message=message)
-    record_failure(draft, entry if failure is None else failure.added_to(entry))
+    record_failure(draft, entry if failure is None else failure.add_to(entry))
 
 
 def _record_restart(draft: StatusDraft, attempt: int, failure: WorkerFailure | None) -> None:

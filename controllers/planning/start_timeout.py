@@ -56,7 +56,7 @@ def seconds_left(jobs: Iterable[Job], seconds: int, now: str, next_start_check: 
     return max(until_late, -age(next_start_check, now, unknown=0)) if next_start_check else until_late
 
 
-def limits(js: JobSet) -> StartLimits:
+def start_limits(js: JobSet) -> StartLimits:
     """The time limits of the pods of a set, whether or not their gates are on."""
     policy, avoid_policy, capacity_policy = js.spec.failure_policy, avoided_nodes.policy_of(js), elastic.policy_of(js)
     return StartLimits(
@@ -66,22 +66,22 @@ def limits(js: JobSet) -> StartLimits:
     )
 
 
-def next_check(pods: Collection[PendingPod], limits: StartLimits, now: str) -> str:
+def next_check(pods: Collection[PendingPod], start_limits: StartLimits, now: str) -> str:
     """When the next check may find a late pod (RFC 3339), after a check at `now` that found the pending `pods`.
 
     A pod that is created after `now` is late at the earliest when the shortest time limit has passed since `now`.
     """
-    shortest_limit = float(min(limits.seconds, default=0))
+    shortest_limit = float(min(start_limits.seconds, default=0))
     waits = [
         shortest_limit,
-        *(limits.start - age(pod.created, now, unknown=0) for pod in pods if limits.start is not None),
+        *(start_limits.start - age(pod.created, now, unknown=0) for pod in pods if start_limits.start is not None),
     ]
     nodeless = (pod.nodeless for pod in pods)
-    if limits.node is not None:
-        waits += [limits.node - age(pod.created, now, unknown=0) for pod in nodeless if pod is not None]
-    if limits.capacity is not None:  # pods that are late already stay late while no Job may be removed
+    if start_limits.node is not None:
+        waits += [start_limits.node - age(pod.created, now, unknown=0) for pod in nodeless if pod is not None]
+    if start_limits.capacity is not None:  # pods that are late already stay late while no Job may be removed
         unbound = (each for pod in pods for each in (pod, pod.unschedulable) if each is not None and not each.node)
-        capacity_waits = (limits.capacity - age(pod.created, now, unknown=0) for pod in unbound)
+        capacity_waits = (start_limits.capacity - age(pod.created, now, unknown=0) for pod in unbound)
         waits += [seconds for seconds in capacity_waits if seconds > 0]
     wait = max(min(waits), shortest_limit / MAX_CHECKS, 1.0)
     return (datetime.fromisoformat(now) + timedelta(seconds=wait)).isoformat()

@@ -40,7 +40,7 @@ class StatusDraft:
         entries = self.status.replicated_jobs_status
         self.update(replicated_jobs_status=tuple(change(entry) if entry.name in names else entry for entry in entries))
 
-    def condition(
+    def set_condition(
         self, kind: str, *, true: bool, reason: str, message: str, event_type: str = "Normal", add_false: bool = False
     ) -> bool:
         """Set a condition. If it changes, add an event of the same reason and message, and return True.
@@ -58,7 +58,7 @@ class StatusDraft:
         if conditions == self.status.conditions:
             return False
         self.update(conditions=conditions)
-        self.event(event_type, reason, message)
+        self.add_event(event_type, reason, message)
         return True
 
     def remove_condition(self, kind: str) -> None:
@@ -66,7 +66,7 @@ class StatusDraft:
         if any(condition.type == kind for condition in self.status.conditions):
             self.update(conditions=tuple(c for c in self.status.conditions if c.type != kind))
 
-    def event(self, event_type: str, reason: str, note: str) -> None:
+    def add_event(self, event_type: str, reason: str, note: str) -> None:
         """Add an event that is recorded after the status is stored."""
         self.events.append(Event(event_type, reason, note, distinct=True))
 

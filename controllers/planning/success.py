@@ -13,18 +13,18 @@ from controllers.planning.child_jobs import ChildJobs
 from controllers.planning.status import StatusDraft
 
 
-def complete_set(draft: StatusDraft, share_met: str) -> None:
-    """Set the condition Completed and the terminal state. `share_met`: the result of `share_reached`."""
+def complete_set(draft: StatusDraft, note: str) -> None:
+    """Set the condition Completed and the terminal state. `note`: see `success_note`."""
     message = "jobset completed successfully"
-    reason = "MinSucceededReached" if share_met else "AllJobsCompleted"
-    full_message = f"{message}: {share_met}" if share_met else message
-    draft.condition(keys.COMPLETED, true=True, reason=reason, message=full_message)
-    draft.condition(keys.RESTARTING, true=False, reason="JobSetCompleted", message=message)
+    reason = "MinSucceededReached" if note else "AllJobsCompleted"
+    full_message = f"{message}: {note}" if note else message
+    draft.set_condition(keys.COMPLETED, true=True, reason=reason, message=full_message)
+    draft.set_condition(keys.RESTARTING, true=False, reason="JobSetCompleted", message=message)
     draft.update(terminal_state="Completed")
 
 
-def share_reached(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> str | None:
-    """None until enough Jobs of the targets have succeeded. Then what the message says about minSucceeded, or ""."""
+def success_note(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> str | None:
+    """A note about minSucceeded for the message, empty without it; None: not enough Jobs have succeeded yet."""
     policy = js.spec.success_policy or SuccessPolicy()
     total = share.possible_successes(js.spec)
     needed = share.required_successes(policy, total) if total and policy.operator != "Any" else None

@@ -27,7 +27,7 @@ from kube.model.meta import Condition
 MAX_LINE = 1_000
 """At most this many characters, since the text of a reason may come from a tenant."""
 
-KINDS = {
+VERBS_AND_KINDS = {
     CreateJob: ("create", "Job"),
     DeleteJob: ("delete", "Job"),
     DeleteJobs: ("delete", "Job"),
@@ -56,11 +56,11 @@ def _actions(actions: tuple[Action, ...]) -> str:
     """How many objects of which kind are created, deleted, patched."""
     counts: Counter[tuple[str, str]] = Counter()
     for action in actions:
-        counts[_kind(action)] += len(action.jobs) if isinstance(action, DeleteJobs) else 1
+        counts[_verb_and_kind(action)] += len(action.jobs) if isinstance(action, DeleteJobs) else 1
     return ", ".join(f"{verb} {count} {kind}{'s' * (count > 1)}" for (verb, kind), count in counts.items())
 
 
-def _kind(action: Action) -> tuple[str, str]:
+def _verb_and_kind(action: Action) -> tuple[str, str]:
     match action:
         case CreateGroup(kind=kind):
             return "create", kind
@@ -68,7 +68,7 @@ def _kind(action: Action) -> tuple[str, str]:
             return "patch", kind
         case DeleteGroup(kind=kind):
             return "delete", kind
-    return KINDS[type(action)]
+    return VERBS_AND_KINDS[type(action)]
 
 
 def _conditions(js: JobSet, plan: Plan) -> Iterator[str]:

@@ -21,7 +21,7 @@ from controllers.planning.decisive_pod import FailedContainer, matching
 from controllers.planning.maintenance import uncounted_restarts
 from controllers.planning.observed import Ended
 
-_NONE: Mapping[str, Ended] = {}
+_NO_ENDS: Mapping[str, Ended] = {}
 REASON = "WorkerFailed"
 """Reason of the failure of a Job that counts as failed because a rule matches the failed worker of one of its pods."""
 
@@ -35,7 +35,7 @@ class WorkerFailure(NamedTuple):
     pod: FailedContainer
     attempt: int
 
-    def added_to(self, entry: FailedAttempt) -> FailedAttempt:
+    def add_to(self, entry: FailedAttempt) -> FailedAttempt:
         """The entry of the attempt history with the pod and its exit code, and with a message if it has none."""
         pod = self.pod
         return msgspec.structs.replace(
@@ -51,7 +51,7 @@ class WorkerFailure(NamedTuple):
 
 
 def worker_failures(
-    js: JobSet, children: Iterable[Child], pods: Iterable[Pod], last_ends: Mapping[str, Ended] = _NONE
+    js: JobSet, children: Iterable[Child], pods: Iterable[Pod], last_ends: Mapping[str, Ended] = _NO_ENDS
 ) -> Iterator[WorkerFailure]:
     """The failures for which the set has not restarted yet, in the order of the pods.
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.exclusive import Domain, NoDomain
-from controllers.placement.domains import MAX_WAITING_JOBS, Domains, Map
+from controllers.placement.domains import MAX_WAITING_JOBS, DomainMap, Domains
 from controllers.placement.watches import PlacementWatches
 from kube.client import Client
 from tests.support.model.memory_api import MemoryApi
@@ -32,8 +32,8 @@ def watches() -> PlacementWatches:
     return made
 
 
-def map_of(made: PlacementWatches) -> Map:
-    return Map(made.leaders.store, made.nodes.store)
+def map_of(made: PlacementWatches) -> DomainMap:
+    return DomainMap(made.leaders.store, made.nodes.store)
 
 
 leaders = st.lists(

@@ -14,8 +14,10 @@ def test_a_later_look_is_not_lost_to_a_sooner_one():
     memories = JobMemories()
     memories.check_at(JOB, 0.0, 150.0)
     memories.check_at(JOB, 20.0)
-    assert memories.forget_checks(JOB, 20.0) == (150.0,)
-    assert memories.forget_checks(JOB, 150.0) == ()
+    assert not memories.forget_due_checks(JOB, -1.0)
+    assert memories.forget_due_checks(JOB, 20.0)
+    assert memories.checks(JOB) == (150.0,)
+    assert memories.forget_due_checks(JOB, 150.0)
     assert len(memories) == 0
 
 
@@ -29,8 +31,8 @@ def test_of_many_looks_the_first_and_the_last_are_kept():
 def test_a_job_that_is_gone_is_forgotten():
     memories = JobMemories()
     memories.check_at(JOB, 1.0)
-    assert memories.without_domain(JOB, 5.0) == 5.0
-    assert memories.without_domain(JOB, 9.0) == 5.0
+    assert memories.without_domain_since(JOB, 5.0) == 5.0
+    assert memories.without_domain_since(JOB, 9.0) == 5.0
     memories.forget(JOB)
     assert len(memories) == 0
     memories.note_domain(JOB)
@@ -60,25 +62,25 @@ def test_what_is_remembered_ends(happens: list[tuple[str, int]], gone: bool):
             case "check_at":
                 memories.check_at(request, clock, clock + 150.0)
             case "looked":
-                memories.forget_checks(request, clock)
+                memories.forget_due_checks(request, clock)
             case "without_domain":
-                assert memories.without_domain(request, clock) <= clock
+                assert memories.without_domain_since(request, clock) <= clock
             case "has_domain":
                 memories.note_domain(request)
             case "forget":
                 memories.forget(request)
             case "report":
-                memories.report(f"set-{number}", clock, REPORT_EVERY)
+                memories.note_report(f"set-{number}", clock, REPORT_EVERY)
         assert len(memories) <= len(jobs)
     new = JobRequest("ns", "js-a-0", "uid-new")
     assert memories.checks(new) == ()
-    assert memories.without_domain(new, clock) == clock
+    assert memories.without_domain_since(new, clock) == clock
     for request in (*jobs, new):
         if gone:
             memories.forget(request)
         else:
             memories.note_domain(request)
-            memories.forget_checks(request, clock + 150.0)
+            memories.forget_due_checks(request, clock + 150.0)
     assert len(memories) == 0
-    memories.report("set-new", clock + REPORT_EVERY, REPORT_EVERY)
+    memories.note_report("set-new", clock + REPORT_EVERY, REPORT_EVERY)
     assert all(memories.last_report(f"set-{number}") is None for number in range(3))

@@ -11,7 +11,7 @@ from api import keys
 from api.batch import Job
 from api.exclusive import Domain, NoDomain
 from controllers.placement.controller import JobRequest, PlacementReconciler
-from controllers.placement.domains import Map
+from controllers.placement.domains import DomainMap
 from controllers.placement.watches import COMMON_KEYS, MAX_KEYS, RELIST_PAUSE, PlacementWatches
 from kube.client import Client
 from kube.informer import Informer
@@ -36,7 +36,7 @@ class Cluster:
         self.client = Client(self.api)
         self.watches = PlacementWatches(self.client)
         self.watches.begin()
-        self.where = Map(self.watches.leaders.store, self.watches.nodes.store)
+        self.where = DomainMap(self.watches.leaders.store, self.watches.nodes.store)
         labels = {f"key-{number}": f"value-{number}" for number in range(200)} | dict.fromkeys(COMMON_KEYS, "common")
         self.api.put("nodes", "n", "", metadata={"name": "n", "namespace": "", "labels": labels})
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from api.jobset_status import AttemptTimes, Recovery
-from controllers.planning.recovery import HISTORY, elapsed_seconds, goodput
+from controllers.planning.recovery import MAX_HISTORY, elapsed_seconds, goodput
 from tests.controllers.test_in_place import pod
 from tests.controllers.test_node_failure import NodeWorld, on_failed_node
 from tests.support.model.lives import resume, suspend
@@ -171,11 +171,11 @@ def test_another_failure_before_the_set_was_ready_is_a_recovery_of_its_own():
 
 def test_only_the_last_entries_are_kept_and_all_seconds_count():
     world = life()
-    for _ in range(HISTORY + 2):
+    for _ in range(MAX_HISTORY + 2):
         world.fail("js-workers-0")
         recover(world, drain=1, start=1)
-    assert [of[0] for of in times(world)] == list(range(3, HISTORY + 3))
-    assert account(world)[:2] == (100, 5 + 2 * (HISTORY + 2))
+    assert [of[0] for of in times(world)] == list(range(3, MAX_HISTORY + 3))
+    assert account(world)[:2] == (100, 5 + 2 * (MAX_HISTORY + 2))
 
 
 def test_it_takes_less_than_two_kib_of_the_status():
@@ -191,7 +191,7 @@ def test_it_takes_less_than_two_kib_of_the_status():
     )
     whole = Recovery(
         running_seconds=seconds, lost_seconds=seconds, spare_seconds=seconds, goodput="99.9%", running=True,
-        since=entry.since, attempts=(entry,) * HISTORY,
+        since=entry.since, attempts=(entry,) * MAX_HISTORY,
     )  # fmt: skip
     assert len(msgspec.json.encode(whole)) <= 2_500
 

@@ -15,7 +15,7 @@ from controllers.planning.actions import (
     PatchGroup,
     Plan,
 )
-from controllers.planning.summary import KINDS, MAX_LINE, summary
+from controllers.planning.summary import MAX_LINE, VERBS_AND_KINDS, summary
 from kube.log_fields import current, log_fields
 from tests.support.model.blind import Blind
 from tests.support.model.memory_api import MemoryApi
@@ -45,7 +45,7 @@ def test_each_kind_of_write_has_words():
 
 
 def test_no_kind_of_action_is_forgotten():
-    assert {*get_args(Action)} == {*KINDS, CreateGroup, PatchGroup, DeleteGroup}
+    assert {*get_args(Action)} == {*VERBS_AND_KINDS, CreateGroup, PatchGroup, DeleteGroup}
 
 
 def test_a_line_is_bounded():

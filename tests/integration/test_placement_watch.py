@@ -10,7 +10,7 @@ import pytest
 
 from api import keys
 from api.exclusive import Domain
-from controllers.placement.domains import Map
+from controllers.placement.domains import DomainMap
 from controllers.placement.watches import BY_JOB, PlacementWatches
 from dev.cluster.cluster import Cluster
 from kube.client import Client, PatchType
@@ -211,7 +211,7 @@ async def test_a_new_topology_key_lists_the_nodes_again_once(jobset_server, name
     key = f"example.com/{namespace}"
     by = {keys.EXCLUSIVE_TOPOLOGY: key}
     async with wired(jobset_server) as (client, wire), nodes(client, key, {node: "row-7"}), watching(client) as watches:
-        where = Map(watches.leaders.store, watches.nodes.store)
+        where = DomainMap(watches.leaders.store, watches.nodes.store)
         assert where.label(key, node) is None
         assert wire.listed("nodes") == 1
         for number in range(5):

@@ -20,7 +20,7 @@ from api.failure_actions import MAX_REPLICAS_TO_RESTART, RESTART_JOBSET, Failure
 from api.policies import FailurePolicyRule
 from controllers.planning import escalation, failed_nodes, node_failure, spare_places
 from controllers.planning.actions import FailedPodQuery
-from controllers.planning.attempts import counted_in_parts
+from controllers.planning.attempts import counted_part_restarts
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.decisive_pod import MAX_COUNTED
@@ -112,7 +112,7 @@ class _Decisions:
         self._draft = draft
         self._record = Record(draft)
         self._stored_steps = draft.status.failure_policy_steps
-        self._counted_in_parts = counted_in_parts(draft.status) if ctx.gates["RestartJob"] else 0
+        self._counted_in_parts = counted_part_restarts(draft.status) if ctx.gates["RestartJob"] else 0
 
     def decide(self, failures: Sequence[Failure]) -> list[Child]:
         """Decide about each failure in turn, until the whole set fails or restarts.

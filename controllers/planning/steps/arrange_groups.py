@@ -16,17 +16,19 @@ def arrange_groups(ctx: Context) -> Partial:
     if ctx.js.spec.scheduling is None:
         draft.remove_condition(keys.GROUPS_READY)
         draft.remove_condition(keys.GROUPS_SCHEDULED)
-    if groups.is_freed:  # the condition was about these groups
+    if groups.is_freed:  # the condition was about the freed groups
         draft.remove_condition(keys.GROUPS_SCHEDULED)
     is_final = ctx.observed.groups is not None and groups.is_final
     wrong_jobs = delete(c for c in ctx.children.active if is_misplaced(c, groups.forest)) if is_final else ()
     if groups.condition is not None:
         true, reason, message = groups.condition
-        kind = "Normal" if true or reason in NOT_A_WARNING else "Warning"
-        draft.condition(keys.GROUPS_READY, true=true, reason=reason, message=message, event_type=kind, add_false=True)
+        event_type = "Normal" if true or reason in NOT_A_WARNING else "Warning"
+        draft.set_condition(
+            keys.GROUPS_READY, true=true, reason=reason, message=message, event_type=event_type, add_false=True
+        )
     if groups.scheduled:
         message = "every group has been scheduled"
-        draft.condition(keys.GROUPS_SCHEDULED, true=True, reason="Scheduled", message=message)
+        draft.set_condition(keys.GROUPS_SCHEDULED, true=True, reason="Scheduled", message=message)
     reported_group = "" if groups.scheduled else _report_refusal(ctx, draft)
     return draft_result(draft, *groups.actions, *wrong_jobs, reported_group=reported_group)
 
@@ -44,5 +46,5 @@ def _report_refusal(ctx: Context, draft: StatusDraft) -> str:
         return reported
     name, why = refused[0]
     message = f"PodGroup {name} is not scheduled yet; kube-scheduler says: {why[: ctx.limits.quoted_characters]}"
-    draft.condition(keys.GROUPS_SCHEDULED, true=False, reason="Unschedulable", message=message, add_false=True)
+    draft.set_condition(keys.GROUPS_SCHEDULED, true=False, reason="Unschedulable", message=message, add_false=True)
     return name

@@ -5,14 +5,14 @@ See docs/reference/lifecycle.md#success.
 
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
-from controllers.planning.success import complete_set, share_reached
+from controllers.planning.success import complete_set, success_note
 
 
 def complete(ctx: Context) -> Partial:
     """Set the condition Completed. The failure policy decides about a set with failed Jobs."""
-    share_met = None if ctx.children.failed else share_reached(ctx.js, ctx.counts, ctx.children)
-    if share_met is None:
+    note = None if ctx.children.failed else success_note(ctx.js, ctx.counts, ctx.children)
+    if note is None:
         return NOTHING
     draft = ctx.draft()
-    complete_set(draft, share_met)
+    complete_set(draft, note)
     return draft_result(draft, kind=Stop)

@@ -19,7 +19,7 @@ def count_attempt(ctx: Context) -> Partial:
     if not is_first and find(ctx.status.conditions, keys.SUSPENDED) is None:
         return NOTHING
     draft = ctx.draft()
-    is_resumed = draft.condition(keys.SUSPENDED, true=False, reason="ResumeJobs", message="jobset is resumed")
+    is_resumed = draft.set_condition(keys.SUSPENDED, true=False, reason="ResumeJobs", message="jobset is resumed")
     if is_resumed or is_first:
         begin_attempt(draft)
     return draft_result(draft, status_first=is_resumed)

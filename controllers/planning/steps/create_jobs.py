@@ -136,4 +136,4 @@ def _report_order(draft: StatusDraft, *, is_complete: bool) -> None:
         kind, reason, state = keys.STARTUP_COMPLETED, "InOrderStartupPolicyCompleted", "has completed"
     else:
         kind, reason, state = keys.STARTUP_IN_PROGRESS, "InOrderStartupPolicyInProgress", "is in progress"
-    draft.condition(kind, true=True, reason=reason, message=f"in order startup policy {state}")
+    draft.set_condition(kind, true=True, reason=reason, message=f"in order startup policy {state}")

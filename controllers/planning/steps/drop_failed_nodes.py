@@ -42,7 +42,7 @@ def drop_failed_nodes(ctx: Context) -> Partial:
         dropped = now_avoided[0]
         draft.update(failed_nodes=tuple(node for node in ctx.status.failed_nodes if node.name != dropped.name))
         note = f"node {dropped.name} is not avoided any more: pod {pods[uid].name} of Job {job.metadata.name} finds no"
-        draft.event("Warning", "AvoidedNodeDropped", f"{note} node: {pods[uid].reason}")
+        draft.add_event("Warning", "AvoidedNodeDropped", f"{note} node: {pods[uid].reason}")
     # After a crash behind the write of the status, the Jobs still avoid the dropped node, and are only deleted.
     return draft_result(
         draft, *delete_unfinished(job for job, _ in avoiding_jobs.values()), kind=Stop, status_first=True

@@ -14,7 +14,7 @@ def end_restart(ctx: Context) -> Partial:
     if ctx.js.spec.suspend or not counters.all_ready(ctx.js, ctx.counts):
         return NOTHING
     draft, restart = ctx.draft(), ctx.status.last_restart
-    has_ended = draft.condition(keys.RESTARTING, true=False, reason="JobsReady", message="all jobs are ready")
+    has_ended = draft.set_condition(keys.RESTARTING, true=False, reason="JobsReady", message="all jobs are ready")
     if has_ended and restart is not None:
         seconds = max(0, int(seconds_between(restart.start_time, ctx.now)))
         draft.update(last_restart=msgspec.structs.replace(restart, duration_seconds=seconds))

@@ -12,7 +12,7 @@ from controllers.planning.attempts import fail_set, record_failure
 from controllers.planning.context import Context
 from controllers.planning.finished import EXCEEDED, GATE, time_left
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
-from controllers.planning.success import complete_set, share_reached
+from controllers.planning.success import complete_set, success_note
 
 
 def enforce_deadline(ctx: Context) -> Partial:
@@ -33,9 +33,9 @@ def enforce_deadline(ctx: Context) -> Partial:
         return draft_result(draft, status_first=True, requeue_after=float(seconds))
     if seconds_left > 0:
         return Partial(requeue_after=seconds_left)
-    share_met = share_reached(ctx.js, ctx.counts, ctx.children)
-    if share_met is not None:
-        complete_set(draft, share_met)
+    note = success_note(ctx.js, ctx.counts, ctx.children)
+    if note is not None:
+        complete_set(draft, note)
     else:
         message = f"JobSet was active for longer than the specified deadline of {seconds} seconds"
         attempt = draft.status.execution_attempts or 0

@@ -122,7 +122,7 @@ def _report(draft: StatusDraft, place: Place, kind: str) -> None:
     """Add an event about a given place. `kind`: place or domain."""
     cause = "comes in the place of one that lost its node" if place.pod.gated else "found no node"
     effect = f"gets the {kind} of spare pod {place.spare.name} on node {place.spare.node}"
-    draft.event("Normal", "SpareUsed", f"pod {place.pod.name} {cause}, and {effect}")
+    draft.add_event("Normal", "SpareUsed", f"pod {place.pod.name} {cause}, and {effect}")
 
 
 def _waiting_pods(ctx: Context, name: str) -> list[PoolPod]:

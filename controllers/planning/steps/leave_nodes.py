@@ -97,7 +97,7 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
     open_before = {node.name for node in stored.nodes if not node.moved}
     if noticed_nodes := [node for node in waiting_nodes if node.name not in open_before]:
         consequence = f"the set moves at {notice.move_time} at the latest"
-        draft.event("Normal", "NodeMaintenanceNotice", _node_message(ctx, noticed_nodes, consequence))
+        draft.add_event("Normal", "NodeMaintenanceNotice", _node_message(ctx, noticed_nodes, consequence))
     requeue_after = (
         _seconds_until_move(ctx, notice, is_due=is_due, is_later_second=is_later_second) if waiting_nodes else None
     )
@@ -275,7 +275,7 @@ def _move(
         apply_reports(ctx, draft)
         return draft_result(draft, kind=Stop)
     consequence = f"its pods there are replaced, and all restart in place; {planned}"
-    draft.event("Normal", REASON, _node_message(ctx, leaving, consequence))
+    draft.add_event("Normal", REASON, _node_message(ctx, leaving, consequence))
     return draft_result(draft, *_deletions(ctx, nodes), status_first=True)
 
 

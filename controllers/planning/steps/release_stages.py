@@ -28,4 +28,4 @@ def _report(draft: StatusDraft, stage: Stage, number: int, total: int) -> None:
     """Add an event about a released stage. `number` counts from 1."""
     jobs = sum(rjob.replicas for rjob in stage)
     title = f"{stage_name(stage)} ({jobs} {'Job' if jobs == 1 else 'Jobs'})"
-    draft.event("Normal", "StageReleased", f"stage {number} of {total} is released: {title}")
+    draft.add_event("Normal", "StageReleased", f"stage {number} of {total} is released: {title}")

@@ -12,7 +12,7 @@ from api.layout import JobRange, Layout
 from controllers.planning.actions import PatchJob
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
-from controllers.planning.job_patches import guard
+from controllers.planning.job_patches import guarded_patch
 from controllers.planning.partial import NOTHING, Partial
 from kube.model.meta import JSON
 
@@ -41,7 +41,7 @@ def size_patch(child: Child, jobs: JobRange, layout: Layout) -> PatchJob | None:
     changed_labels = {key: value for key, value in labels.items() if job.metadata.labels.get(key) != value}
     if changed_labels:
         patch["metadata"] = {"labels": changed_labels, "annotations": changed_labels}
-    return PatchJob(child.name, guard(child, patch)) if patch else None
+    return PatchJob(child.name, guarded_patch(child, patch)) if patch else None
 
 
 def _size(rjob: ReplicatedJob) -> int | None:

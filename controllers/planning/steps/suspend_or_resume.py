@@ -8,7 +8,7 @@ from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.group_context import is_misplaced
 from controllers.planning.job_bodies import job_body
-from controllers.planning.job_patches import attempt_of, resume, suspend
+from controllers.planning.job_patches import restart_counter, resume, suspend
 from controllers.planning.partial import NOTHING, Partial, draft_result
 
 
@@ -33,8 +33,8 @@ def _suspend(ctx: Context) -> Partial:
         elif not child.job.spec.suspend and not child.deleting:
             actions.append(suspend(child))
     message = "jobset is suspended"
-    is_new = draft.condition(keys.SUSPENDED, true=True, reason="SuspendedJobs", message=message)
-    draft.condition(keys.RESTARTING, true=False, reason="JobSetSuspended", message=message)
+    is_new = draft.set_condition(keys.SUSPENDED, true=True, reason="SuspendedJobs", message=message)
+    draft.set_condition(keys.RESTARTING, true=False, reason="JobSetSuspended", message=message)
     return draft_result(draft, *actions, status_first=is_new and bool(actions))
 
 
@@ -65,7 +65,7 @@ def _resume_group(ctx: Context, jobs: JobRange, children: list[Child], job_budge
             break
         if not ctx.groups.may_run(child.name) or is_misplaced(child, ctx.groups.forest):
             continue
-        patch = resume(child, job_body(ctx, jobs, child.job_index, attempt_of(child)), resources=resources)
+        patch = resume(child, job_body(ctx, jobs, child.job_index, restart_counter(child)), resources=resources)
         if patch is not None:
             patches.append(patch)
     return patches

@@ -12,33 +12,33 @@ from controllers.planning.actions import PendingPodQuery
 from controllers.planning.context import Context
 from controllers.planning.elastic import reducible, replacements
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
-from controllers.planning.start_timeout import GATE, StartLimits, is_starting, limits, next_check, seconds_left
+from controllers.planning.start_timeout import GATE, StartLimits, is_starting, next_check, seconds_left, start_limits
 
 
 def watch_start(ctx: Context) -> Partial:
     """A query for pending pods if a check is due, else the seconds until then."""
-    time_limits = limits(ctx.js)
-    if not time_limits.seconds:
+    set_limits = start_limits(ctx.js)
+    if not set_limits.seconds:
         return NOTHING
     draft = ctx.draft()
-    if time_limits.start is not None and not ctx.gates[GATE]:
+    if set_limits.start is not None and not ctx.gates[GATE]:
         draft.warn_of_gate("spec.failurePolicy.startTimeoutSeconds", GATE)
-    waiting = [child for child in ctx.children.active if is_starting(child.job) and not child.deleting]
-    avoiding = [child for child in waiting if avoided_node_names(child.job.metadata.annotations)]
-    names = reducible(ctx.js) if ctx.gates[elastic.GATE] else frozenset()
-    reducing = replacements(ctx.js, (child for child in waiting if child.replicated_job in names))
-    times = StartLimits(
-        start=time_limits.start if ctx.gates[GATE] else None,
-        node=time_limits.node if avoiding and failed_nodes.avoid_policy(ctx) is not None else None,
-        capacity=time_limits.capacity if reducing else None,
+    starting_jobs = [child for child in ctx.children.active if is_starting(child.job) and not child.deleting]
+    avoiding_jobs = [child for child in starting_jobs if avoided_node_names(child.job.metadata.annotations)]
+    reducible_names = reducible(ctx.js) if ctx.gates[elastic.GATE] else frozenset()
+    reducible_jobs = replacements(ctx.js, (child for child in starting_jobs if child.replicated_job in reducible_names))
+    current_limits = StartLimits(
+        start=set_limits.start if ctx.gates[GATE] else None,
+        node=set_limits.node if avoiding_jobs and failed_nodes.avoid_policy(ctx) is not None else None,
+        capacity=set_limits.capacity if reducible_jobs else None,
     )
-    if times.start is None:
-        waiting = [*avoiding, *reducing]
-    if not times.seconds or ctx.js.spec.suspend or not waiting:
+    if current_limits.start is None:
+        starting_jobs = [*avoiding_jobs, *reducible_jobs]
+    if not current_limits.seconds or ctx.js.spec.suspend or not starting_jobs:
         return draft_result(draft)
-    jobs, pods = [child.job for child in waiting], ctx.observed.pending_pods
-    next_start_check = ctx.observed.next_start_check if pods is None else next_check(pods.values(), times, ctx.now)
-    seconds = seconds_left(jobs, min(times.seconds), ctx.now, next_start_check)
+    jobs, pods = [child.job for child in starting_jobs], ctx.observed.pending_pods
+    check = ctx.observed.next_start_check if pods is None else next_check(pods.values(), current_limits, ctx.now)
+    seconds = seconds_left(jobs, min(current_limits.seconds), ctx.now, check)
     if seconds > 0 or pods is not None:
         return draft_result(draft, requeue_after=max(seconds, 1.0))
     return draft_result(draft, kind=Stop, pod_query=PendingPodQuery())

@@ -28,7 +28,7 @@ from tests.support.model.ledger_nodes import NodeRules
 from tests.support.model.ledger_recovery import RecoveryRules
 from tests.support.model.ledger_status import MANY, Place, StatusRules, entry_of, own_restarts
 
-HISTORY = 10
+MAX_HISTORY = 10
 
 
 @dataclass(slots=True)
@@ -358,7 +358,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         assert counted in {0, restarted}, "restartsCountTowardsMax does not fit restarts"
         assert new.restarts >= new.restarts_count_towards_max
         self._terminal(old, new)
-        assert len(new.attempt_history) <= HISTORY, "the history is too long"
+        assert len(new.attempt_history) <= MAX_HISTORY, "the history is too long"
         before = -1 if old.execution_attempts is None else old.execution_attempts
         after = -1 if new.execution_attempts is None else new.execution_attempts
         assert before <= after <= before + 1 + restarted, f"executionAttempts goes from {before} to {after}"

@@ -136,7 +136,7 @@ class Client:
     retries: bool = True
     guard: Callable[[], None] | None = None
 
-    def require_writes(self) -> None:
+    def check_guard(self) -> None:
         """Raise the error of the guard now, for a caller that is about to report a write as done."""
         if self.guard is not None:
             self.guard()

@@ -101,7 +101,7 @@ class Credentials:
 
     async def headers(self) -> dict[str, str]:
         """The Authorization header, after a renewal if the credentials are due."""
-        if self._clock() >= self._due:
+        if self._clock() >= self._renew_at:
             await self.renew(self.generation)
         authorization = self._configuration.login.authorization
         return {"Authorization": authorization} if authorization else {}
@@ -118,7 +118,7 @@ class Credentials:
                 self._install(await self._load())
             except KubeconfigError as error:
                 log.warning("credentials not renewed: %s", error)
-                self._due = self._clock() + RETRY_PERIOD
+                self._renew_at = self._clock() + RETRY_PERIOD
                 return False
             self.generation += 1
             return True
@@ -130,7 +130,7 @@ class Credentials:
             self._tls_settings = configuration.tls  # also if equal, which releases the old copy of the key
         self._configuration = configuration
         self._proxy = configuration.proxy or _environment_proxy(configuration.host)
-        self._due = self._clock() + configuration.login.valid_for
+        self._renew_at = self._clock() + configuration.login.valid_for
 
 
 async def load(
@@ -143,7 +143,7 @@ async def load(
 
 
 def describe_target(kubeconfig: str = "", context: str = "") -> str:
-    """The target of `load` in words: server, file and context. Raises `KubeconfigError` for faults of the files."""
+    """Server, file and context that `load` would use, as a text. Raises `KubeconfigError` for faults of the files."""
     path = _kubeconfig_path(kubeconfig)
     if not path:
         return f"the cluster of this pod ({os.environ[SERVICE_HOST]})"
@@ -152,9 +152,9 @@ def describe_target(kubeconfig: str = "", context: str = "") -> str:
 
 
 def explain_error(error: KubeError, kubeconfig: str = "", context: str = "", *, at: datetime | None = None) -> str:
-    """The error in words, with its cluster and what to do about a refused user, for the user of the kubeconfig.
+    """The text of the error, the cluster that it came from and, if the user was refused, what to do about it.
 
-    `at`: the time; None: now. If the files cannot be read any more, only the error.
+    `at`: the time; None means now. Only the error's text if the files cannot be read any more.
     """
     try:
         text = f"{error}; this is {describe_target(kubeconfig, context)}"
@@ -231,14 +231,14 @@ def _environment_proxy(server: str) -> str | None:
 
 
 def _tls_context(settings: TlsSettings, source: str) -> ssl.SSLContext:
-    certificate = "certificate authority"
+    subject = "certificate authority"
     try:
         context = read_by_record(client_context(settings.authority))
         if settings.certificate:
-            certificate = "client certificate or its key"
+            subject = "client certificate or its key"
             _load_certificate(context, settings)
     except (OSError, ValueError) as error:
-        raise KubeconfigError(f"{source}: {certificate} unusable: {_describe_tls_fault(error)}") from error
+        raise KubeconfigError(f"{source}: {subject} unusable: {_describe_tls_fault(error)}") from error
     if not settings.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -14,11 +14,11 @@ from kube.calls import counting
 from kube.controller_metrics import ControllerMetrics
 from kube.errors import (
     ApiError,
+    BadRequest,
     Conflict,
-    Disposition,
+    Forbidden,
     KubeError,
     NotFound,
-    disposition,
     leaves,
     missing_right,
     retry_after,
@@ -79,10 +79,17 @@ def settle(queue: WorkQueue[K], request: K, outcome: Result | Exception) -> str:
 
 
 def is_terminal(error: BaseException) -> bool:
-    """Whether a retry cannot help. A group of errors is terminal if all its errors are."""
+    """Whether a retry cannot help until the object changes. A group of errors is terminal if all its errors are.
+
+    422 is retried: a write that was planned with a stale cache gets "field is immutable", and the next plan differs.
+    400 is retried, since the API server answers with it if a webhook denies a request without a code, and policies
+    change. A namespace that is being deleted refuses all creations permanently.
+    """
     if isinstance(error, BaseExceptionGroup):
         return all(is_terminal(inner) for inner in error.exceptions)
-    return disposition(error) is Disposition.TERMINAL
+    if isinstance(error, BadRequest):
+        return error.code != 400
+    return isinstance(error, Forbidden) and error.namespace_ends
 
 
 def says_namespace_ends(error: BaseException) -> bool:

@@ -1,11 +1,10 @@
-"""Errors of requests to the API server, and what to do about each (`disposition`).
+"""Errors of requests to the API server.
 
 There is one class per status that a caller acts on. An error keeps the body of an answer, truncated, only if the body
 is a Kubernetes `Status`: any other body (a proxy's page, a Secret) may contain data that must not reach a log.
 """
 # ruff: noqa: N818 -- the classes carry the names of Kubernetes' own Status reasons
 
-import enum
 import re
 import traceback
 from collections.abc import Mapping
@@ -32,10 +31,6 @@ class KubeError(Exception):
 
 class KubeconfigError(KubeError):
     """The credentials cannot be loaded. The text is one line: file, context, fault."""
-
-
-class TerminalError(KubeError):
-    """Raised by a reconcile to say that trying again cannot help until the object changes."""
 
 
 class UnreadableAnswerError(KubeError):
@@ -228,43 +223,6 @@ def _seconds(value: str | None) -> float | None:
     if value is None:
         return None
     return float(value) if value.isascii() and value.isdigit() else 1.0
-
-
-class Disposition(enum.Enum):
-    """What to do about an error."""
-
-    RETRY = "retry"
-    """Try the whole reconcile again, with back-off."""
-    TERMINAL = "terminal"
-    """Trying again cannot help until the object changes."""
-    OUTCOME = "outcome"
-    """The state that the request wanted exists already, which is no error for most callers."""
-
-
-# Class of the error, verb of its request ("": any), decision.
-_TABLE: tuple[tuple[type[BaseException], str, Disposition], ...] = (
-    (NotFound, "delete", Disposition.OUTCOME),
-    (AlreadyExists, "create", Disposition.OUTCOME),
-    (TerminalError, "", Disposition.TERMINAL),
-)
-
-
-def disposition(error: BaseException) -> Disposition:
-    """What to do about an error: retry, unless its class, verb or code says otherwise.
-
-    422 is retried: a write that was planned with a stale cache gets "field is immutable", and the next plan differs.
-    400 is retried, since the API server answers with it if a webhook denies a request without a code, and policies
-    change. A namespace that is being deleted refuses all creations permanently.
-    """
-    verb = error.call.verb if isinstance(error, ApiError) else ""
-    for kind, table_verb, decision in _TABLE:
-        if isinstance(error, kind) and table_verb in {"", verb}:
-            return decision
-    if isinstance(error, BadRequest) and error.code != 400:
-        return Disposition.TERMINAL
-    if isinstance(error, Forbidden) and error.namespace_ends:
-        return Disposition.TERMINAL
-    return Disposition.RETRY
 
 
 def leaves(error: BaseException) -> list[BaseException]:

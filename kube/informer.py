@@ -162,18 +162,18 @@ class Informer(Generic[T]):
 
 
 class InformerGroup:
-    """Informers that run and sync together. `beside`: coroutines that run with the informers."""
+    """Informers that run and sync together. `companions`: functions whose coroutines run with the informers."""
 
     informers: Sequence[Informer[Any]]
-    beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
+    companions: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
 
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
             for informer in self.informers:
                 group.create_task(informer.run())
-            for beside in self.beside:
-                group.create_task(beside())
+            for companion in self.companions:
+                group.create_task(companion())
 
     async def wait_synced(self, timeout: float) -> None:
         """Wait until every informer is synced.

@@ -41,32 +41,32 @@ class Interruptions:
         self._on_end = on_end
         self._log = log
         self._clock = clock
-        self._since = 0.0
+        self._failing_since = 0.0
         self._failures = 0
         self._ends_on_open = False
-        self._warned: type[KubeError] | None = None
+        self._last_warned: type[KubeError] | None = None
         self._warn_again_at = 0.0
 
     def on_failure(self, error: KubeError) -> None:
         """Count a failure of the watch. Log it, unless the last warning is less than a minute old and of this class."""
         now = self._clock()
         if not self._failures:
-            self._since = now
+            self._failing_since = now
         self._failures += 1
         reason = self._reason(error)
         self._ends_on_open = bool(reason)
         if self._failures == 1 and not reason:
             self._log.info("the watch of %s is interrupted: %s", self._name, error)
-        elif type(error) is not self._warned or now >= self._warn_again_at:
+        elif type(error) is not self._last_warned or now >= self._warn_again_at:
             self._log.warning(
                 "the watch of %s fails, for %.0f s now (tries: %d): %s%s",
                 self._name,
-                now - self._since,
+                now - self._failing_since,
                 self._failures,
                 reason,
                 error,
             )
-            self._warned, self._warn_again_at = type(error), now + LOG_EVERY
+            self._last_warned, self._warn_again_at = type(error), now + LOG_EVERY
 
     def _reason(self, error: KubeError) -> str:
         if isinstance(error, Forbidden):
@@ -89,9 +89,9 @@ class Interruptions:
 
     def end(self) -> None:
         """End the interruption, if there is one: the watch has delivered an event."""
-        if self._warned:
-            seconds = self._clock() - self._since
+        if self._last_warned:
+            seconds = self._clock() - self._failing_since
             self._log.info("the watch of %s works again after %.0f s", self._name, seconds)
         if self._failures:
             self._on_end()
-        self._failures, self._ends_on_open, self._warned = 0, False, None
+        self._failures, self._ends_on_open, self._last_warned = 0, False, None

@@ -1,7 +1,7 @@
 """Reads a kubeconfig: merges its files and chooses a context. Each fault is one line with file and context.
 
-As with kubectl, of several entries of one name the first counts, and so does the first current context. Paths are
-relative to the file that contains them.
+As in kubectl, the first of several entries with the same name counts, and the first current context. Paths are relative
+to the file that contains them.
 """
 
 import base64

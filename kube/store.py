@@ -8,7 +8,7 @@ An overlay ends when the watch has caught up. The resourceVersions of one resour
 delivers them in order. An answer at version V is newer than the cache exactly while the watch has not reached V; from
 then on the watch is right, also if the object is already deleted. So an event that comes before the HTTP answer needs
 no special handling, and a failed write leaves nothing behind. A write of unknown outcome (timeout) is not overlaid: the
-caller tries again by name, and the API server answers AlreadyExists or 404, which are outcomes.
+caller tries again by name, and the API server answers AlreadyExists or 404, which count as success.
 """
 
 import enum
@@ -93,8 +93,8 @@ class _Pin(Generic[T]):
     """The overlay of one key: readers get `written` instead of `watched` until the watch reaches `version`.
 
     Remembered: the answer to a write, for the object of that UID, until the watch has reached the version of the answer
-    or shows that the object is gone; 300 s at most. Without the pin a write is repeated; "already exists" and 404 are
-    outcomes. An object that wrongly counts as deleted is shown again when its name is tried.
+    or shows that the object is gone; 300 s at most. Without the pin a write is repeated; AlreadyExists and 404 then
+    count as success. An object that wrongly counts as deleted is shown again when its name is tried.
 
     `written` None: this process has deleted the object, and `version` is its last known version. The object of that
     UID, and any older object, is hidden until the watch reports the deletion.

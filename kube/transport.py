@@ -43,8 +43,8 @@ class Request:
     `limited` False: the client-side limits of rate and concurrency do not apply (a lease renewal must not queue behind
     a burst of creates). `limits` replaces the limits of the transport, except for streams. `accept`: media type of the
     answer. `guard` is called right before the request is sent, after all waiting, and prevents the request by raising.
-    `break_after`: 0 for a watch. In any other stream a longer line is split into pieces of about that many bytes, and
-    text after the last newline is a line, too.
+    `break_after`: 0 for a watch. Any other stream splits lines into pieces of about that many bytes, and text after its
+    last newline is a line, too.
     """
 
     method: str

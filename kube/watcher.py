@@ -37,7 +37,8 @@ class Phase(enum.Enum):
 class State(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a watch. `has_begun`: whether `Init` of the present generation was returned.
 
-    `has_delivered`: whether the present stream has delivered an event or a bookmark.
+    `has_delivered`: whether the present stream has delivered an event or a bookmark. `failures`: in a row. `pause`:
+    seconds of the last Retry-After.
     """
 
     phase: Phase

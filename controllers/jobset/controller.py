@@ -193,7 +193,7 @@ class JobSetReconciler:
     def _log(self, request: Request, line: str, memory: Memory) -> None:
         """Log the line about a plan, unless it is empty or the same as in the last try."""
         if line and line != memory.failed_plan_line:
-            self._client.require_writes()
+            self._client.check_guard()
             log.info("%s %s: %s", NAME, request, line)
         memory.failed_plan_line = line
 

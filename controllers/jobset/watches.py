@@ -82,7 +82,7 @@ class Watches(InformerGroup):
         pods = [informer for informer in (self.pods, self.spare_pods) if informer is not None]
         nodes = () if self.nodes is None else self.nodes.informers
         self.informers = [self.jobsets, self.jobs, self.services, self.claims, self.priority_classes, *pods, *nodes]
-        self.beside = (self.groups.run,)
+        self.companions = (self.groups.run,)
 
     def feed(self, queue: WorkQueue[Request]) -> None:
         """From now on, put the JobSet of every change into the queue."""

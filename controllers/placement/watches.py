@@ -83,7 +83,7 @@ class PlacementWatches(InformerGroup):
         self.leaders.on_event(self._leader_changed)
         self.nodes.on_event(self._node_changed)
         self.informers = self.leaders, self.followers, self.nodes
-        self.beside = (self._relist,)
+        self.companions = (self._relist,)
 
     @property
     def has_begun(self) -> bool:

@@ -144,8 +144,8 @@ class Rule:
     - `message` is the sentence of the Go JobSet, if the Go JobSet has the same rule.
     - `fix` says how to correct the object.
     - `source` names the reference page, KEP or API that the rule comes from.
-    - `gates` is the value of --feature-gates with which the object would not break the rule, also as a template; empty
-      if no feature gate decides.
+    - `gates` is a template, too: the value of --feature-gates with which the object would not break the rule; empty if
+      no feature gate decides.
     """
 
     id: str
@@ -178,7 +178,7 @@ def _with_short_texts(words: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_placeholders(template: str, mark: Callable[[str], str] = "<{}>".format) -> str:
-    """A template of a rule for documents: `mark` renders the name of each word that is filled in later."""
+    """The text of a template for documents, in which `mark` renders the name of each word instead of the word."""
     parts = Formatter().parse(template)
     return "".join(text + ("" if name is None else mark(name)) for text, name, _, _ in parts)
 

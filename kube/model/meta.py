@@ -42,7 +42,7 @@ def seconds_between(start: str, end: str) -> float:
 
 
 def age(moment: str, now: str, *, unknown: float = math.inf) -> float:
-    """Seconds from `moment` to `now`, negative if `moment` is later; `unknown` if one of them is no time."""
+    """Seconds from `moment` to `now`, negative if `moment` is later; `unknown` if one of them is not a time."""
     try:
         return seconds_between(moment, now)
     except (ValueError, TypeError):

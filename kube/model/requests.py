@@ -33,10 +33,10 @@ _POD_RESOURCES = {"cpu", "memory"}
 @lru_cache(maxsize=1024)
 def _parse(text: str) -> Amount | None:
     amount = parse_quantity(text) if _COUNTED.fullmatch(text) else None
-    return None if amount is None else plain(amount)
+    return None if amount is None else _as_int_if_whole(amount)
 
 
-def plain(amount: Fraction) -> Amount:
+def _as_int_if_whole(amount: Fraction) -> Amount:
     """The amount, as an int if it is whole, since ints are added and compared much faster."""
     return amount.numerator if amount.denominator == 1 else amount
 
@@ -59,7 +59,7 @@ def countable_amount(resource: str, value: Any) -> Amount | None:
         return None
     if isinstance(amount, int):
         return amount
-    return plain(Fraction(-(-amount * 1000 // 1), 1000)) if resource == "cpu" else -(-amount // 1)
+    return _as_int_if_whole(Fraction(-(-amount * 1000 // 1), 1000)) if resource == "cpu" else -(-amount // 1)
 
 
 def amounts(quantities: Any) -> Amounts:

@@ -14,7 +14,7 @@ from controllers.jobset.milestones import Milestones
 from kube.calls import count_request
 from kube.controller import Controller, Request, Result
 from kube.controller_metrics import ControllerMetrics
-from kube.errors import TerminalError
+from kube.errors import BadRequest, Status
 from kube.transport import RequestMetrics
 from kube.workqueue import LOW_PRIORITY, QueueMetrics, WorkQueue
 from policy.kinds import PolicyId
@@ -263,7 +263,7 @@ async def test_a_real_controller_counts_every_outcome() -> None:
     hooks = metrics.queue("jobset")
     queue: WorkQueue[Request] = WorkQueue(metrics=hooks)
     hooks.bind(queue)
-    outcomes: list[Result | Exception] = [Result(requeue_after=3600), TerminalError("no"), ZeroDivisionError()]
+    outcomes: list[Result | Exception] = [Result(requeue_after=3600), BadRequest(413, Status()), ZeroDivisionError()]
     during: dict[str, float] = {}
 
     async def reconcile(_: Request) -> Result | None:

@@ -15,7 +15,6 @@ from kube.errors import (
     BadRequest,
     Call,
     Conflict,
-    Disposition,
     Forbidden,
     Gone,
     Invalid,
@@ -24,7 +23,6 @@ from kube.errors import (
     TooManyRequests,
     TransportError,
     Unauthorized,
-    disposition,
     from_response,
 )
 from kube.patches import merge_diff
@@ -187,17 +185,15 @@ def test_a_version_from_the_future_means_list_again():
     assert isinstance(from_response(504, {}, msgspec.json.encode(status), CALL), Gone)
 
 
-async def test_outcomes_are_reported_by_verb():
+async def test_an_object_that_exists_or_is_missing_is_an_error_of_its_own():
     client = Client(MemoryApi())
     await client.create(THINGS, {"metadata": {"name": "a"}}, namespace="ns")
-    with pytest.raises(AlreadyExists) as created:
+    with pytest.raises(AlreadyExists):
         await client.create(THINGS, {"metadata": {"name": "a"}}, namespace="ns")
-    with pytest.raises(NotFound) as deleted:
+    with pytest.raises(NotFound):
         await client.delete(THINGS, "b", namespace="ns")
-    with pytest.raises(NotFound) as patched:
+    with pytest.raises(NotFound):
         await client.patch(THINGS, "b", {}, namespace="ns")
-    kinds = [disposition(caught.value) for caught in (created, deleted, patched)]
-    assert kinds == [Disposition.OUTCOME, Disposition.OUTCOME, Disposition.RETRY]
 
 
 class TestRetries:

@@ -19,7 +19,6 @@ from kube.errors import (
     NotFound,
     ServerError,
     Status,
-    TerminalError,
     TooManyRequests,
     TransportError,
 )
@@ -100,11 +99,12 @@ async def test_an_error_is_tried_again_with_growing_waits_and_a_success_resets_t
 
 async def test_a_terminal_error_is_counted_and_not_tried_again():
     async def reconcile(_):
-        raise TerminalError("cannot work")
+        raise TOO_LARGE
 
     assert (await run_for(5000, reconcile)).reported == ["failed", "terminal", "error"]
 
 
+TOO_LARGE = BadRequest(413, Status(message="too large"))
 ENDS = Forbidden(
     403, Status(message="being terminated", details=Details(causes=(Cause(reason="NamespaceTerminating"),)))
 )
@@ -123,7 +123,7 @@ async def test_refusals_of_a_namespace_that_is_being_deleted_are_no_errors(caplo
 
 async def test_a_refusal_for_another_reason_beside_them_is_an_error():
     async def reconcile(_):
-        raise ExceptionGroup("2 of 2 writes failed", [ENDS, TerminalError("cannot work"), NotFound(404, Status())])
+        raise ExceptionGroup("2 of 2 writes failed", [ENDS, TOO_LARGE, NotFound(404, Status())])
 
     assert (await run_for(1, reconcile)).reported[:2] == ["failed", "error"]
 
@@ -202,7 +202,7 @@ async def test_the_requests_of_each_reconcile_are_counted_whatever_its_outcome()
             for _ in range(int(key.name)):
                 group.create_task(request(key))
         if key.name == "3":
-            raise TerminalError("cannot work")
+            raise TOO_LARGE
         if key.name == "4":
             await asyncio.sleep(3600)
 
@@ -231,12 +231,11 @@ RETRIED = [
     ServerError(500, Status()),
     TransportError("x"),
     TimeoutError(),
-    ExceptionGroup("some", [TerminalError("x"), TransportError("y")]),
+    ExceptionGroup("some", [TOO_LARGE, TransportError("y")]),
 ]
 TERMINAL = [
-    TerminalError("x"),
-    BadRequest(413, Status()),
-    ExceptionGroup("all", [TerminalError("x"), BadRequest(415, Status())]),
+    TOO_LARGE,
+    ExceptionGroup("all", [TOO_LARGE, BadRequest(415, Status())]),
 ]
 
 

@@ -127,3 +127,7 @@ def test_one_interruption_is_no_warning_and_another_kind_of_failure_is_told_at_o
     assert len(log.failed(DENIED)) == 1
     assert log.failed(DENIED, after=59) == []
     assert len(log.failed(DENIED, after=1)) == 1
+    caplog.records.clear()
+    log.interruptions.end()
+    log.interruptions.end()
+    assert [record.getMessage() for record in caplog.records] == ["the watch of pods works again after 111 s"], "once"

@@ -32,10 +32,10 @@ _MAX_SYSCTL = 253
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 
 
-def _profile(field: str, label: str, value_shown: Callable[[Any], Any]) -> Check:
+def _profile(field: str, label: str, shown_value: Callable[[Any], Any]) -> Check:
     """A profile of a supported type, with a file only for Localhost.
 
-    `value_shown`: the value in the error about a file that must not be set.
+    `shown_value`: the value in the error about a file that must not be set.
     """
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
@@ -48,7 +48,7 @@ def _profile(field: str, label: str, value_shown: Callable[[Any], Any]) -> Check
             yield missing(path.at("localhostProfile"), f"must be set when {label} type is Localhost")
         elif kind != "Localhost" and file is not None:
             yield invalid(
-                path.at("localhostProfile"), value_shown(value), f"can only be set when {label} type is Localhost"
+                path.at("localhostProfile"), shown_value(value), f"can only be set when {label} type is Localhost"
             )
 
     return check

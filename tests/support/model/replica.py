@@ -81,7 +81,7 @@ class Client:
         self.made: set[str] = set()
         self.dead = False
 
-    def require_writes(self) -> None:
+    def check_guard(self) -> None:
         """Here a process has its lease until it ends."""
 
     def write(self, act: Callable[[], Any]) -> Any:

@@ -130,4 +130,4 @@ def test_one_interruption_is_no_warning_and_another_kind_of_failure_is_told_at_o
     caplog.records.clear()
     log.interruptions.end()
     log.interruptions.end()
-    assert [record.getMessage() for record in caplog.records] == ["the watch of pods works again after 111 s"], "once"
+    assert [record.getMessage() for record in caplog.records] == ["the watch of pods works again after 112 s"], "once"

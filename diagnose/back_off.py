@@ -25,8 +25,7 @@ def back_off(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
         if last is None or not missing_pods(child.job):
             continue
         ended = seconds_since(last.ended_at, case.facts.now)
-        refusal_ages = (seconds_since(event.last_time, case.facts.now) for event in case.refusals(uid))
-        if not any(ended is None or (since is not None and since < ended) for since in refusal_ages):
+        if not any(seconds_since(event.last_time, case.facts.now) < ended for event in case.refusals(uid)):
             how, (failures, is_final) = how_it_failed(last), _failures(case, child, last)
             logs = f"{logs_of(case.facts.jobset, child.name)} shows what it wrote"
             remedy = known_remedy(how, last.metadata.namespace, last.name, last.spec.node_name)

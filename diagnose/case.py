@@ -70,8 +70,7 @@ class Case:
             for event in self.facts.warnings
             if not (self.facts.has_service and event.reason == SERVICE_CREATION_FAILED)
             and (event.regarding.uid == uid or (not event.regarding.uid and self._is_newer_than_set(event)))
-            and (age := seconds_since(event.last_time, self.facts.now)) is not None
-            and age <= RECENT
+            and seconds_since(event.last_time, self.facts.now) <= RECENT
         ]
 
     def has_gate_warning(self, gate: str) -> bool:
@@ -92,9 +91,8 @@ class Case:
 
     def _is_newer_than_set(self, event: SeenEvent) -> bool:
         """Whether the event last happened after the creation of the JobSet; True if this is not known."""
-        jobset_age = seconds_since(self.facts.jobset.metadata.creation_timestamp or "", self.facts.now)
-        event_age = seconds_since(event.last_time, self.facts.now)
-        return jobset_age is None or event_age is None or event_age <= jobset_age
+        jobset_age = seconds_since(self.facts.jobset.metadata.creation_timestamp, self.facts.now)
+        return seconds_since(event.last_time, self.facts.now, unknown=0) <= jobset_age
 
     def refusals(self, uid: str) -> list[SeenEvent]:
         """Warnings that the creation of a pod of the Job with this UID was refused, newest first."""
@@ -138,12 +136,8 @@ def is_unheld(lease: SeenLease | None, now: datetime) -> bool:
     """Whether no manager holds the lease; False if unknown."""
     if lease is None:
         return False
-    age = seconds_since(lease.spec.renew_time or "", now)
-    return (
-        not lease.spec.holder_identity
-        or age is None
-        or age > (lease.spec.lease_duration_seconds or 0) + LEASE_MARGIN_SECONDS
-    )
+    valid_seconds = (lease.spec.lease_duration_seconds or 0) + LEASE_MARGIN_SECONDS
+    return not lease.spec.holder_identity or seconds_since(lease.spec.renew_time, now) > valid_seconds
 
 
 def sort_facts(facts: Facts) -> Case:
@@ -154,8 +148,7 @@ def sort_facts(facts: Facts) -> Case:
     groups = forest(facts.jobset) if facts.jobs is not None else None
     case = Case(facts, survey, jobs, unready, groups, _shortage(facts, survey))
     for event in facts.pod_warnings:
-        age = seconds_since(event.last_time, facts.now)
-        if age is not None and age <= RECENT_WARNING_SECONDS:
+        if seconds_since(event.last_time, facts.now) <= RECENT_WARNING_SECONDS:
             case.pod_warnings.setdefault(event.regarding.name, []).append(event)
     for pod in sorted(facts.pods or (), key=lambda pod: (pod.is_live, pod.metadata.creation_timestamp or "", pod.name)):
         if pod.status.phase == "Failed" and pod.metadata.deletion_timestamp is None:

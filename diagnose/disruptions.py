@@ -9,8 +9,6 @@ from api.names import job_name_prefix
 from diagnose.remedies import IN_A_NEW
 from diagnose.wording import DISRUPTED, FAILED_PODS
 
-_CONDITION = "DisruptionTarget"
-
 
 def rjob_of(js: JobSet, job: str) -> ReplicatedJob | None:
     """The ReplicatedJob that a Job of this name belongs to."""
@@ -54,7 +52,7 @@ def disruption_fix(js: JobSet, job: str, location: str = f" {IN_A_NEW}") -> str:
     return (
         f"so that it does not count against maxRestarts (what somebody deletes by hand always does), write{location}"
         " podFailurePolicy: {rules: [{action: FailJob,"
-        f" onPodConditions: [{{type: {_CONDITION}}}]}}]}} into the spec of the Jobs and the rule {{name: disrupted,"
+        f" onPodConditions: [{{type: DisruptionTarget}}]}}]}} into the spec of the Jobs and the rule {{name: disrupted,"
         " action: RestartJobSetAndIgnoreMaxRestarts, onJobFailureReasons: [PodFailurePolicy],"
         f" onJobFailureMessagePatterns: [{DISRUPTED}]}} into failurePolicy.rules"
     )

@@ -61,11 +61,10 @@ def disrupted_pods(case: Case, unexplained: frozenset[str]) -> list[Answer]:
     events_by_words: dict[str, list[SeenEvent]] = {}
     pod_names: set[str] = set()
     for event in case.disruptions:
-        age_seconds = seconds_since(event.last_time, case.facts.now)
-        name = event.regarding.name
+        is_recent, name = seconds_since(event.last_time, case.facts.now) <= RECENT, event.regarding.name
         indexed_job, non_indexed_job = name.rsplit("-", 2)[0], name.rsplit("-", 1)[0]
         is_unexplained = indexed_job in unexplained or non_indexed_job in unexplained
-        if is_unexplained and age_seconds is not None and age_seconds <= RECENT and name not in pod_names:
+        if is_unexplained and is_recent and name not in pod_names:
             events_by_words.setdefault(end_words(event), []).append(event)
             pod_names.add(name)
     return [Answer(_disruption_finding(case, words, events)) for words, events in events_by_words.items()]
@@ -143,7 +142,7 @@ def _time_left(case: Case, since: str) -> float | None:
     None if the policy should have acted, or there is no policy, or `since` is not known.
     """
     policy, waited = policy_of(case.facts.jobset), seconds_since(since, case.facts.now)
-    if policy is None or waited is None or waited >= policy.after_seconds + _POLICY_MARGIN:
+    if policy is None or waited >= policy.after_seconds + _POLICY_MARGIN:
         return None
     return max(policy.after_seconds - waited, 0)
 
@@ -157,7 +156,7 @@ def _ending_pod_findings(case: Case, pods: Iterable[SeenPod]) -> Iterator[Findin
     """Up to two findings about pods that working nodes end: the overdue pods, and the pods that still have time."""
     nodes, now = case.facts.nodes_by_name, case.facts.now
     ending = [pod for pod in pods if (name := pod.spec.node_name) not in nodes or _may_end(case, nodes[name], pod)]
-    seconds_over = {pod.name: seconds_since(pod.metadata.deletion_timestamp or "", now) or 0.0 for pod in ending}
+    seconds_over = {pod.name: seconds_since(pod.metadata.deletion_timestamp, now, unknown=0) for pod in ending}
     overdue = [pod for pod in ending if seconds_over[pod.name] > _OVERDUE_SECONDS]
     for group in (overdue, [pod for pod in ending if seconds_over[pod.name] <= _OVERDUE_SECONDS]):
         if not group:
@@ -251,7 +250,7 @@ def _blocking_taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]
     The kubelet of a node that is not ready, or that has any other taint with the effect NoExecute, may still end pods.
     So these taints count only once the grace period of the pod is over.
     """
-    is_overdue = (seconds_since(pod.metadata.deletion_timestamp or "", case.facts.now) or 0) > 0
+    is_overdue = seconds_since(pod.metadata.deletion_timestamp, case.facts.now, unknown=0) > 0
     times = {taint.key: taint.time_added or "" for taint in node.spec.taints}
     evicting_keys = [taint.key for taint in node.spec.taints if taint.effect == "NoExecute" and is_overdue]
     return next(((key, times[key]) for key in (OUT_OF_SERVICE, UNREACHABLE, *evicting_keys) if key in times), ("", ""))

@@ -38,7 +38,6 @@ from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, NODES, POD_GROUPS
 
 REPLACED_SECONDS = 10.0
 """A pod that is created more than this number of seconds after the start of its Job replaces another pod."""
-FAILED_SELECTOR = "status.phase=Failed"
 FEW_PAGES = 4
 """At most this many pages are read of pods that are seldom needed."""
 
@@ -183,10 +182,9 @@ class _Gatherer:
                 return None
             own_groups = (group for group in groups if group.metadata.controlled_by(self._js.metadata.uid))
             stored |= {group.metadata.name: group for group in own_groups}
-        with self._reader.noting():  # `_pods` has noted the missing right
-            pods = self._reader.some(PODS, OwnedObject, "pods with a node", **self._metadata_options(PLACED_SELECTOR))
-            return SeenGroups(stored, await _count_by_job(pods))
-        return None
+        pods = self._reader.some(PODS, OwnedObject, "pods with a node", **self._metadata_options(PLACED_SELECTOR))
+        counts = await self._count_by_job(pods)
+        return None if counts is None else SeenGroups(stored, counts)
 
     def _metadata_options(self, field_selector: str) -> ListOptions:
         """The options that list the metadata of the pods of the set that the field selector selects."""
@@ -208,12 +206,10 @@ class _Gatherer:
         """
         if not any(job.may_hide_failures and not missing_pods(job) for job in jobs):
             return jobs
-        with self._reader.noting():  # `_pods` notes that the right is missing
-            failed = self._metadata_options(FAILED_SELECTOR)
-            pods = self._reader.some(PODS, TrackedPod, "failed pods", pages=FEW_PAGES, **failed)
-            counts = await _count_by_job(pod async for pod in pods if pod.is_uncounted)
-            return tuple(job.with_failures(counts[job.metadata.uid]) for job in jobs)
-        return jobs
+        options = self._metadata_options("status.phase=Failed")
+        pods = self._reader.some(PODS, TrackedPod, "failed pods", pages=FEW_PAGES, **options)
+        counts = await self._count_by_job(pod async for pod in pods if pod.is_uncounted) or Counter()
+        return tuple(job.with_failures(counts[job.metadata.uid]) for job in jobs)
 
     async def _fill_foreign_owners(self, survey: Survey) -> list[str]:
         """Read who owns Jobs with names of missing Jobs. Returns the UIDs of Jobs of an earlier JobSet of this name."""
@@ -296,26 +292,24 @@ class _Gatherer:
 
     async def _page(self, phase: str, selector: str) -> list[SeenPod]:
         """The first page of pods in this phase. If there are more pods, this is noted."""
-        page = await self._client.list(
-            PODS,
-            type=SeenPod,
-            namespace=self._namespace,
-            label_selector=selector,
-            field_selector=f"status.phase={phase}",
-            limit=PAGE_SIZE,
-            timeout=COMMAND_TIMEOUT,
-        )
-        if page.metadata.continue_token:
-            self._reader.skip(f"{phase.lower()} pods beyond the first {PAGE_SIZE}")
-        return page.items or []
+        options: ListOptions = {"label_selector": selector, "field_selector": f"status.phase={phase}"}
+        return [pod async for pod in self._reader.some(PODS, SeenPod, f"{phase.lower()} pods", pages=1, **options)]
 
     async def _gated_followers(self) -> Mapping[str, int]:
         """The number of followers that wait for their leader, by the UID of their Job."""
         selector = f"{self._set_selector},{keys.AWAITS_LEADER}"
-        with self._reader.noting():  # `_pods` has noted the missing right
-            pods = self._reader.all(PODS, OwnedObject, label_selector=selector, accept=METADATA_LIST)
-            return await _count_by_job(pods)
-        return {}
+        pods = self._reader.all(PODS, OwnedObject, label_selector=selector, accept=METADATA_LIST)
+        return await self._count_by_job(pods) or {}
+
+    async def _count_by_job(self, pods: AsyncIterator[OwnedObject]) -> Counter[str] | None:
+        """The number of pods by the UID of their Job; None if they may not be listed, which `_pods` notes."""
+        with self._reader.noting():
+            counts: Counter[str] = Counter()
+            async for pod in pods:
+                owner = pod.metadata.controller()
+                counts["" if owner is None else owner.uid] += 1
+            return counts
+        return None
 
     async def _offers(self, misfits: list[SeenPod], topologies: set[str]) -> Nodes | None:
         """What the nodes have for pods that do not fit; None without the right to read nodes, or for too many nodes."""
@@ -372,15 +366,6 @@ def _has_replacement(survey: Survey, pods: Sequence[SeenPod]) -> bool:
     start_times = {child.job.metadata.uid: child.job.status.start_time for child in survey.unready_jobs}
     times = ((start_times.get(pod.job_uid), pod.metadata.creation_timestamp) for pod in pods)
     return any(start and created and seconds_between(start, created) > REPLACED_SECONDS for start, created in times)
-
-
-async def _count_by_job(pods: AsyncIterator[OwnedObject]) -> Counter[str]:
-    """The number of pods by the UID of their Job."""
-    counts: Counter[str] = Counter()
-    async for pod in pods:
-        owner = pod.metadata.controller()
-        counts["" if owner is None else owner.uid] += 1
-    return counts
 
 
 def _priority_selector(leaders: list[SeenPod]) -> str:

@@ -169,7 +169,7 @@ def _refused_jobs(case: Case, refusal: SeenEvent, number: int, message: str) -> 
         return Finding(Level.FAULT, "missing", message, because=(because,), fix=fix)
     total = case.survey.job_count
     level, quota, fix = _judge_quota(case, quota, number, total, "the manager")
-    quota_text = f"{'' if quota.gone else 'each '}{quota.words()}{quota.never_fits(total, 'Jobs')}"
+    quota_text = f"{'' if quota.is_gone else 'each '}{quota.words()}{quota.never_fits(total, 'Jobs')}"
     warning = Finding(Level.NOTE, "warning", refusal.note)
     because = Finding(level, "quota", quota_text, because=(warning,), since=refusal.first_time)
     return Finding(level, "missing", message, because=(because,), fix=fix)
@@ -183,9 +183,8 @@ def holds_jobs_back(event: SeenEvent) -> bool:
 def _beginning_rjobs(case: Case) -> frozenset[str]:
     """Names of ReplicatedJobs that may start and have no Jobs yet; empty unless a Job of the set completed recently."""
     jobs, now = case.facts.jobs or (), case.facts.now
-    conditions = (find(job.status.conditions, JOB_COMPLETE) for job in jobs)
-    ages = (seconds_since(complete.last_transition_time or "", now) for complete in conditions if complete is not None)
-    if not any(age is not None and age <= BEGIN_SECONDS for age in ages):
+    conditions = filter(None, (find(job.status.conditions, JOB_COMPLETE) for job in jobs))
+    if not any(seconds_since(complete.last_transition_time, now) <= BEGIN_SECONDS for complete in conditions):
         return frozenset()
     other_rjobs = {*case.survey.unmet_conditions, *(job.metadata.labels.get(REPLICATED_JOB_NAME) for job in jobs)}
     return frozenset(position.replicated_job.name for position in case.survey.missing_jobs) - other_rjobs
@@ -288,6 +287,6 @@ def _judge_quota(
     `subject`: the component that retries.
     """
     quota = update_refusal(refusal, case.facts.quotas)
-    if quota.allowed and not quota.is_too_small(total):
+    if quota.is_allowed and not quota.is_too_small(total):
         return Level.WAITS, quota, f"wait: {subject} tries again by itself soon; the pause grows with each refusal"
     return Level.FAULT, quota, quota.fix(case.facts.jobset.metadata.namespace, number, total)

@@ -1,7 +1,6 @@
 """Causes about the JobSet as a whole, such as its end, its suspension or its deadline. Pure."""
 
 from collections.abc import Iterator
-from operator import itemgetter
 
 import msgspec
 
@@ -21,7 +20,7 @@ from diagnose.finding import WAIT_FOR_PODS, Finding, Level, pluralize
 from diagnose.job_causes import holds_jobs_back
 from diagnose.kubelet import known_remedy
 from diagnose.kueue import workloads_of
-from diagnose.remedies import UNVERSIONED, logs_of, recreation_commands
+from diagnose.remedies import UNVERSIONED, logs_of, recreation_command, recreation_commands
 from diagnose.restart_causes import attempt_finding, deadline_fix, decisive_container, why_it_failed
 from diagnose.states import State
 from diagnose.times import age, clock, seconds_since
@@ -148,14 +147,12 @@ def missing_defaults(js: JobSet) -> list[tuple[str, str]]:
 
 def without_defaults(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     """The set was stored while no webhook was called, so it lacks defaults."""
-    meta = case.facts.jobset.metadata
-    if missing := missing_defaults(case.facts.jobset):
+    js = case.facts.jobset
+    if missing := missing_defaults(js):
         effects = " and ".join(dict.fromkeys(effect for _, effect in missing))
         paths = join_names([path for path, _ in missing])
         message = f"stored without defaults, as no webhook was called: {effects} ({paths})"
-        get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml"
-        recreation = f"{get} | sed '{UNVERSIONED}' | kubectl replace --force -f -"
-        fix = f"{_WEBHOOK_FIXES[case.facts.webhook_state]}make it again: {recreation}"
+        fix = f"{_WEBHOOK_FIXES[case.facts.webhook_state]}make it again: {recreation_command(js)}"
         yield Answer(Finding(Level.NOTE, "without-defaults", message, fix=fix))
 
 
@@ -230,12 +227,11 @@ def start_timeout(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     """A note on how long the oldest pending pod may still take, or that no manager enforces startTimeoutSeconds."""
     policy, now = case.facts.jobset.spec.failure_policy, case.facts.now
     seconds = policy.start_timeout_seconds if policy is not None else None
-    pods = [] if seconds is None else case.facts.pods or ()
-    pod_ages = ((pod, seconds_since(pod.metadata.creation_timestamp or "", now)) for pod in pods if _is_pending(pod))
-    oldest = max(((pod, waited) for pod, waited in pod_ages if waited is not None), key=itemgetter(1), default=None)
-    if seconds is None or oldest is None or case.has_gate_warning(START_TIMEOUT_GATE):
+    pending_pods = filter(_is_pending, case.facts.pods or ())
+    pod = min(pending_pods, key=lambda pod: pod.metadata.creation_timestamp or "", default=None)
+    if seconds is None or pod is None or case.has_gate_warning(START_TIMEOUT_GATE):
         return
-    pod, waited = oldest
+    waited = seconds_since(pod.metadata.creation_timestamp, now)
     limit, fix = f"spec.failurePolicy.startTimeoutSeconds is {seconds}", ""
     if waited < seconds:
         message = f"pod {pod.name} fails its Job in {age(seconds - waited)} unless it runs before: {limit}"
@@ -260,7 +256,7 @@ def avoided_nodes(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
         return
     because = []
     for node in reversed(recent_failures(js, now)):
-        time_left = age(policy.for_seconds - (seconds_since(node.last_time, case.facts.now) or 0))
+        time_left = age(policy.for_seconds - seconds_since(node.last_time, case.facts.now, unknown=0))
         domain = f" and its domain {node.domain}" if node.domain else ""
         state = f"avoided for {time_left} more" if node.name in avoided_names else "not avoided"
         message = f"node {node.name}{domain}: {state}, failed {pluralize(node.failures, 'time')}; {node.reason}"

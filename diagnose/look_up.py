@@ -13,7 +13,6 @@ from api import keys
 from api.batch import OwnedObject
 from api.event import Regarding, SeenEvent
 from api.jobset import JobSet
-from api.keys import LEASE
 from api.names import subdomain
 from api.pod import Pod, PodStatus
 from api.restart_agent import jobs_without_agent
@@ -47,8 +46,6 @@ from manifests.naming import MUTATING_CONFIGURATION
 
 DISRUPTION_REASONS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
 """Reasons of events about pods that were preempted or evicted, or whose node is not ready."""
-_BOUND_SELECTOR = "spec.nodeName!="
-"""Field selector of pods that are on a node."""
 PLACED_SELECTOR = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that are on a node and have not ended."""
 _MAX_RESTARTED_JOBS = 50
@@ -58,7 +55,7 @@ _MAX_RESTARTED_JOBS = 50
 async def manager_lease(reader: Reader) -> SeenLease | None:
     """The manager's lease, or an empty record if it does not exist; None if it may not be read."""
     with reader.noting(f"the manager: you may not get leases in namespace {keys.MANAGER_NAMESPACE}"):
-        return await reader.get(LEASES, SeenLease, LEASE, keys.MANAGER_NAMESPACE) or SeenLease()
+        return await reader.get(LEASES, SeenLease, keys.LEASE, keys.MANAGER_NAMESPACE) or SeenLease()
     return None
 
 
@@ -172,7 +169,7 @@ async def deleted_pods(reader: Reader, selectors: Sequence[str]) -> tuple[SeenPo
     subject = "pods that are ending"
     note = "pods that are ending: you may not list pods, so the nodes that they are on are not known"
     for labels in selectors:
-        options: ListOptions = {"label_selector": labels, "field_selector": _BOUND_SELECTOR}
+        options: ListOptions = {"label_selector": labels, "field_selector": "spec.nodeName!="}
         pods += await reader.collect(PODS, SeenPod, subject, note, pages=1, **options) or ()
     ending = (pod for pod in pods if pod.metadata.deletion_timestamp is not None)
     return tuple(sorted(ending, key=lambda pod: (pod.ready, pod.metadata.deletion_timestamp or "", pod.name)))

@@ -118,7 +118,7 @@ def _readiness_note(lease: SeenLease | None, now: datetime) -> tuple[str, str, f
     if (match := _NOTE.fullmatch(note)) is None:
         return None
     ago = seconds_since(match["time"], now)
-    return (match["manager"], match["why"], ago) if ago is not None and ago <= NOTE_SECONDS else None
+    return (match["manager"], match["why"], ago) if ago <= NOTE_SECONDS else None
 
 
 def _ask_manager(pod: str) -> str:
@@ -130,8 +130,8 @@ def _ask_manager(pod: str) -> str:
 def idle_manager(case: Case) -> Finding | None:
     """The finding that the set has neither Jobs nor a status, although a manager holds the lease; None otherwise."""
     js, lease = case.facts.jobset, case.facts.lease
-    waited = seconds_since(js.metadata.creation_timestamp or "", case.facts.now)
-    if lease is None or case.is_manager_missing or waited is None or waited < IDLE_SECONDS:
+    waited = seconds_since(js.metadata.creation_timestamp, case.facts.now, unknown=0)
+    if lease is None or case.is_manager_missing or waited < IDLE_SECONDS:
         return None
     if case.facts.jobs or js.status.restarts or js.status.replicated_jobs_status:
         return None
@@ -169,8 +169,8 @@ def unwritten_status(case: Case, _unexplained: frozenset[str]) -> Iterator[Answe
     """All Jobs have completed, and no manager has written the end of the set into the status."""
     survey, jobs = case.survey, case.facts.jobs or ()
     since = last_completion_time(survey, jobs)
-    ago = seconds_since(since, case.facts.now)
-    if ago is None or ago < END_WRITE_SECONDS:
+    ago = seconds_since(since, case.facts.now, unknown=0)
+    if ago < END_WRITE_SECONDS:
         return
     because: tuple[Finding, ...] = ()
     if case.is_manager_missing:

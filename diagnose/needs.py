@@ -92,20 +92,14 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
     @property
     def features(self) -> Mapping[str, str]:
         """The features of Kubernetes that a node has to declare for this pod, each with the field that needs it."""
+        features: dict[str, str] = {}
         containers = (*self.containers, *self.init_containers)
-        restarts_all = any(
-            rule.action == "RestartAllContainers" for container in containers for rule in container.restart_policy_rules
-        )
-        has_user_namespace = self.host_network and self.host_users is False
-        needed = (
-            (
-                "RestartAllContainersOnContainerExits",
-                "restartPolicyRules with action RestartAllContainers",
-                restarts_all,
-            ),
-            ("UserNamespacesHostNetworkSupport", "hostNetwork with hostUsers: false", has_user_namespace),
-        )
-        return {name: field for name, field, needs in needed if needs}
+        rules = (rule for container in containers for rule in container.restart_policy_rules)
+        if any(rule.action == "RestartAllContainers" for rule in rules):
+            features["RestartAllContainersOnContainerExits"] = "restartPolicyRules with action RestartAllContainers"
+        if self.host_network and self.host_users is False:
+            features["UserNamespacesHostNetworkSupport"] = "hostNetwork with hostUsers: false"
+        return features
 
     def claims_of(self, pod: str) -> tuple[str, ...]:
         """Names of the PersistentVolumeClaims that a pod of this name mounts."""

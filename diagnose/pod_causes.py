@@ -1,11 +1,13 @@
 """Causes about pods: a leader without a domain, followers that wait for their leader, pods that cannot run. Pure."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from api import keys
 from api.names import namespaced_job
+from api.pending import clean_words
 from api.pod import DEFAULT_SCHEDULER, PodCondition
 from controllers.planning.child_jobs import Child
 from diagnose.answers import KeyedFinding, about_jobs
@@ -23,6 +25,10 @@ from diagnose.times import seconds_since
 
 SCHEDULER_SECONDS = 30.0
 """Seconds after which a pod without any message of a scheduler is a fault."""
+_CLAIM_NOT_MADE = "FailedResourceClaimCreation"
+"""Reason of the Warning of kube-controller-manager about a pod for which it cannot create a ResourceClaim."""
+_NO_CLAIM_TEMPLATE = re.compile(r'resourceclaimtemplate\S* "([^"]+)" not found')
+_RETRIED = "Kubernetes tries again by itself"
 _PLACED = "the leader is placed"
 """The state of a leader with a node, for messages about its followers."""
 
@@ -177,11 +183,46 @@ def _why_unscheduled(child: Child, pod: SeenPod, problem: Finding | None, messag
 
 
 @about_jobs
+def without_device_claim(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+    """Pods that the scheduler ignores because their ResourceClaim, or the template of the claim, is missing."""
+    for child, pods in case.pods_where(unexplained, lambda pod: pod.is_unhandled and bool(pod.spec.resource_claims)):
+        words, fix = _missing_device_claim(case, pods[0])
+        if words:
+            created = pods[0].metadata.creation_timestamp or ""
+            is_late = seconds_since(created, case.facts.now, unknown=0) > SCHEDULER_SECONDS
+            message = f"Job {child.name}: {pods_are(pods)} not scheduled: {words}"
+            level = Level.FAULT if is_late else Level.WAITS
+            yield KeyedFinding(
+                child.name, words.replace(pods[0].name, ""), Finding(level, "device-claim", message, (), fix, created)
+            )
+
+
+def _missing_device_claim(case: Case, pod: SeenPod) -> tuple[str, str]:
+    """The missing object in words, and the fix; both empty if it is not known."""
+    namespace = pod.metadata.namespace
+    names = (claim.resource_claim_name for claim in pod.spec.resource_claims)
+    missing = next((name for name in names if case.facts.device_claim_exists.get(name) is False), "")
+    if missing:
+        return f"there is no ResourceClaim {missing}", _device_claim_fix("ResourceClaim", missing, namespace)
+    note = next((event.note for event in case.warnings_about(pod) if event.reason == _CLAIM_NOT_MADE), "")
+    if template := _NO_CLAIM_TEMPLATE.search(note):
+        name = clean_words(template[1])
+        return f"there is no ResourceClaimTemplate {name}", _device_claim_fix("ResourceClaimTemplate", name, namespace)
+    describe = f"kubectl describe pod -n {namespace} {pod.name} says more: {_RETRIED}"
+    return (f"{_CLAIM_NOT_MADE}: {clean_words(note)}", describe) if note else ("", "")
+
+
+def _device_claim_fix(kind: str, name: str, namespace: str) -> str:
+    listing = f"{_RETRIED}; kubectl get {kind.lower()}s -n {namespace} lists those there are"
+    return f"create {kind} {name}, or see why what makes it, such as a ComputeDomain, has not: {listing}"
+
+
+@about_jobs
 def pods_without_scheduler(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods without a message of their scheduler, which does not run or does not exist."""
     for child, pods in case.pods_where(unexplained, lambda pod: pod.is_unhandled):
         scheduler, created = unknown_scheduler(pods[0]), pods[0].metadata.creation_timestamp or ""
-        is_late = (seconds_since(created, case.facts.now) or 0) > SCHEDULER_SECONDS
+        is_late = seconds_since(created, case.facts.now, unknown=0) > SCHEDULER_SECONDS
         subject = "kube-scheduler has not looked at it"
         fix = "kubectl get pods -n kube-system -l component=kube-scheduler shows whether it runs"
         if scheduler:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from diagnose import (
     back_off,
-    device_claims,
     ends,
     group_causes,
     job_causes,
@@ -67,7 +66,7 @@ CAUSES: tuple[Cause, ...] = (
     pod_causes.gated_pods,
     pod_causes.followers_wait,
     pod_causes.unscheduled_pods,
-    device_claims.without_device_claim,
+    pod_causes.without_device_claim,
     pod_causes.pods_without_scheduler,
     pod_causes.failing_containers,
     pod_causes.unready_jobs,

@@ -185,10 +185,11 @@ UNVERSIONED = "/^  resourceVersion:/d"
 """
 
 
-def recreation_command(js: JobSet, old: str, new: str) -> str:
-    """The command that creates a set again with all matches of `old`, a regular expression, replaced by `new`."""
-    name = f"{js.metadata.name} -n {js.metadata.namespace}"
-    return f"kubectl get jobset {name} -o yaml | sed '{UNVERSIONED}; s#{old}#{new}#' | kubectl replace --force -f -"
+def recreation_command(js: JobSet, old: str = "", new: str = "") -> str:
+    """The command that creates a set again, with all matches of the regular expression `old`, if any, replaced."""
+    script = f"{UNVERSIONED}; s#{old}#{new}#" if old else UNVERSIONED
+    get = f"kubectl get jobset {js.metadata.name} -n {js.metadata.namespace} -o yaml"
+    return f"{get} | sed '{script}' | kubectl replace --force -f -"
 
 
 IN_A_NEW = "in a new JobSet"

@@ -18,7 +18,7 @@ from diagnose.disruptions import disruption_fix, disruption_in_history, rjob_of
 from diagnose.ends import deletion_delays, end_words
 from diagnose.finding import WAIT_FOR_PODS, Finding, Level, pluralize
 from diagnose.kubelet import known_remedy, meaning_of
-from diagnose.remedies import IN_A_NEW
+from diagnose.remedies import IN_A_NEW, logs_of
 from diagnose.states import State, failed_lately
 from diagnose.times import seconds_since
 from diagnose.wording import TOO_SLOW
@@ -236,11 +236,10 @@ def _endless_rule_fix(js: JobSet, failed: FailedAttempt) -> str:
 
 def _log_fix(case: Case, last: FailedAttempt) -> str:
     """The meaning of the exit code, its fix, and the command for logs of the present attempt."""
-    meta, code = case.facts.jobset.metadata, last.exit_code
+    js, code = case.facts.jobset, last.exit_code
     meaning = why_it_failed(last) or meaning_of(code, is_from_kubelet=bool(last.node))
-    job = f" --job {last.failed_job}" if last.failed_job else ""
-    logs = f"jobset logs {meta.name} -n {meta.namespace}{job} shows what the present attempt writes"
-    remedy = known_remedy(why_it_failed(last), meta.namespace, last.pod, last.node)
+    logs = f"{logs_of(js, last.failed_job)} shows what the present attempt writes"
+    remedy = known_remedy(why_it_failed(last), js.metadata.namespace, last.pod, last.node)
     return "; ".join(filter(None, [f"exit code {code}: {meaning}" if meaning and code else "", remedy, logs]))
 
 
@@ -277,8 +276,7 @@ def jobs_keep_failing(case: Case, _unexplained: frozenset[str]) -> Iterator[Answ
     most_first = sorted(restarts, key=lambda name: (-restarts[name], name))
     names = join_names([f"{name} {restarts[name]} times" for name in most_first])
     message = f"{pluralize(len(restarts), 'Job', 'was', 'were')} restarted more than once: {names}"
-    meta = js.metadata
-    fix = f"jobset logs {meta.name} -n {meta.namespace} --job {most_first[0]} shows what it writes"
+    fix = f"{logs_of(js, most_first[0])} shows what it writes"
     finding = Finding(Level.FAULT, "job-keeps-failing", message, fix=fix, since=creation_times[most_first[0]])
     yield Answer(finding, state=State.KEEPS_FAILING, headline=message)
 
@@ -324,7 +322,7 @@ def _time_after(since: str, seconds: int) -> str:
 
 def _goodput_text(case: Case, recovery: Recovery) -> str:
     """The share of time for which the set has run until now, by the counts of the status and the time since then."""
-    unrecorded = max(int(seconds_since(recovery.since, case.facts.now) or 0), 0)
+    unrecorded = max(int(seconds_since(recovery.since, case.facts.now, unknown=0)), 0)
     running = recovery.running_seconds + (unrecorded if recovery.running else 0)
     lost = recovery.lost_seconds + (0 if recovery.running else unrecorded)
     spare_seconds = recovery.spare_seconds + unrecorded * sum(entry.ready for entry in case.facts.jobset.status.spares)

@@ -69,16 +69,14 @@ def looping_jobs(js: JobSet, created: Mapping[str, str], now: datetime) -> dict[
     for counts in js.status.replicated_jobs_status:
         for index, restarts in enumerate(counts.job_restarts):
             name = f"{js.metadata.name}-{counts.name}-{index}"
-            age = seconds_since(created.get(name, ""), now) if restarts >= LOOP else None
-            if age is not None and age <= RECENT:
+            if restarts >= LOOP and seconds_since(created.get(name), now) <= RECENT:
                 restarts_by_job[name] = restarts
     return restarts_by_job
 
 
 def failed_lately(js: JobSet, now: datetime) -> list[FailedAttempt]:
     """Attempts that failed recently, oldest first."""
-    ages = ((attempt, seconds_since(attempt.time, now)) for attempt in js.status.attempt_history)
-    return [attempt for attempt, age in ages if age is not None and age <= RECENT]
+    return [attempt for attempt in js.status.attempt_history if seconds_since(attempt.time, now) <= RECENT]
 
 
 def _is_settled(js: JobSet) -> bool:

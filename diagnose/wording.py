@@ -4,11 +4,7 @@ Each constant and function names the component that writes the message. `diagnos
 """
 
 import re
-from collections.abc import Mapping
-from fractions import Fraction
 from typing import NamedTuple
-
-from kube.model.quantity import parse_quantity
 
 MISFIT = re.compile("Insufficient|node affinity/selector|untolerated taint|were unschedulable|required features")
 """kube-scheduler: nodes lack something that the pod requires."""
@@ -36,8 +32,6 @@ _INSUFFICIENT = re.compile(r"(\d+) Insufficient ([^\s,]*[^\s,.])")
 _GROUP = "pod group is unschedulable, "
 _PREEMPTION = ", pod group preemption:"
 _SHORT = re.compile(r"(?:0/(\d+) placements are available.*?)?minCount \((\d+)\) cannot be satisfied: (\d+) scheduled")
-_AMOUNTS = r"([^\s,=]+=[^\s,]+(?:,[^\s,=]+=[^\s,]+)*)"
-_EXCEEDED = re.compile(f"exceeded quota: ([^\\s,]+), requested: {_AMOUNTS}, used: {_AMOUNTS}, limited: {_AMOUNTS}")
 
 
 def insufficient(message: str) -> list[tuple[int, str]]:
@@ -73,21 +67,3 @@ def shortfall(text: str) -> Shortfall | None:
     """kube-scheduler: the shortfall of a group; None if the message has another reason."""
     match = _SHORT.search(text)
     return None if match is None else Shortfall(match[1] or "", match[2], match[3])
-
-
-def exceeded_quota(message: str) -> tuple[str, str, Fraction, Fraction, Fraction] | None:
-    """API server: a quota, the first resource that it refuses, what is needed, what is left, and the limit."""
-    match = _EXCEEDED.search(message)
-    if match is None:
-        return None
-    requested, used, limited = (_amounts(text) for text in match.groups()[1:])
-    for resource, needs in requested.items():
-        used_up, limit = used.get(resource, Fraction()), limited.get(resource)
-        if limit is not None and used_up + needs > limit:
-            return match[1], resource, needs, limit - used_up, limit
-    return None
-
-
-def _amounts(text: str) -> Mapping[str, Fraction]:
-    pairs = (part.partition("=") for part in text.split(","))
-    return {name: amount for name, _, value in pairs if (amount := parse_quantity(value)) is not None}

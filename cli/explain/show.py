@@ -3,6 +3,7 @@
 The JSON form is an interface: members may be added, and are never renamed.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -76,15 +77,13 @@ def one_line(words: str) -> str:
 def age_of(time: str, now: datetime) -> str:
     """The age of a time, such as `12 min`; empty for an empty text."""
     seconds = seconds_since(time, now)
-    return "" if seconds is None else age(seconds)
+    return "" if math.isinf(seconds) else age(seconds)
 
 
 def _since_text(time: str, now: datetime) -> str:
     """A time in brackets, as in ` (since 14:05:03Z, 12 min)`, with the date if it is not today; or empty."""
-    seconds = seconds_since(time, now)
-    if seconds is None:
-        return ""
-    return f" (since {clock(time, now)}, {age(seconds)})"
+    duration = age_of(time, now)
+    return f" (since {clock(time, now)}, {duration})" if duration else ""
 
 
 def json_form(explanation: Explanation, now: datetime) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
+from api.keys import LEASE
 from cli.explain import listing
-from diagnose.look_up import LEASE
 from kube.clock import now as wall_clock
 from tests.support.explain.objects import MOMENT, at, explained, job_of, made, walk
 from tests.support.objects.jobsets import jobset, rjob, stored

@@ -127,6 +127,13 @@ def test_of_the_resources_of_a_quota_the_one_that_does_not_fit_is_named():
     assert "each needs 1 pods, quota jobs has 0 left of 3" in text
 
 
+def test_a_forged_refusal_of_nothing_is_no_refusal_by_a_quota():
+    note = FEW.replace("requested: pods=1, used: pods=3", "requested: pods=0, used: pods=4")
+    quota = msgspec.convert({"status": {"hard": {"pods": "5"}, "used": {"pods": "3"}}}, SeenQuota)
+    _, body = explanation_of(replace(refused(note), quotas={"few": quota}))
+    assert causes(body) == ["pods-refused"]
+
+
 def test_a_quota_that_is_gone_refuses_nothing():
     text, body = explanation_of(replace(refused(FEW), quotas={"few": None}))
     assert "lacks 1 of 1 pod: quota few refused them, and has been deleted since" in text

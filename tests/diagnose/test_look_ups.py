@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from api import keys
+from api.keys import LEASE
 from diagnose.facts import Facts
 from diagnose.gather import gather
-from diagnose.look_up import LEASE
 from kube.client import Client
 from kube.transport import Request, Response
 from tests.support.explain.objects import MOMENT, NOW, at, causes, event, explanation_of, job_of, lease, made, pod_of

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.explain.objects import (
     MOMENT,
@@ -239,7 +240,15 @@ def test_a_set_that_has_failed_names_the_rule_that_does_not_count_drained_pods()
     never = rjob(pod={"restartPolicy": "Never"})
     text, _ = explanation_of(facts(a_set(never, failurePolicy={"maxRestarts": 1}, status=status), None))
     assert "its failed pod was gone by then" in text
-    assert RULE in text
+    policy, rule = (text[text.index(start) :] for start in ("podFailurePolicy: {", "{name: disrupted"))
+    condition = {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}
+    assert yaml.safe_load(policy.partition(" into the spec")[0]) == {"podFailurePolicy": {"rules": [condition]}}
+    assert yaml.safe_load(rule.partition(" into failurePolicy.rules")[0]) == {
+        "name": "disrupted",
+        "action": "RestartJobSetAndIgnoreMaxRestarts",
+        "onJobFailureReasons": ["PodFailurePolicy"],
+        "onJobFailureMessagePatterns": ["has condition DisruptionTarget"],
+    }
 
 
 def test_of_containers_that_run_again_in_their_pod_both_ends_are_named():

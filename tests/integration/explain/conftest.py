@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from api import keys
+from api.keys import LEASE
 from dev.cluster.cluster import Cluster
-from diagnose.look_up import LEASE
 from tests.support.cluster.requests import request
 from tests.support.explain.objects import RACK, exclusive, leader_of, pod_of
 from tests.support.explain.world import LEASES, NO_NODE, World, post

@@ -3,24 +3,30 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 from kube.model.field import ErrorType, FieldError, Path, Rule, render_value
 from kube.model.meta import Base, doc
 from kube.model.quantity import COUNTED_PATTERN, PATTERN, WHOLE_PATTERN, with_unit
 from kube.model.requests import LONGEST_AMOUNT, Amount, amount_of
-from policy.cel import Cel, CelPath, Expression, Say, concat_texts, text
+from policy.cel import NO_TEXTS, Cel, Expression, Say, concat_texts, text
 from policy.judged import Namespace
 from policy.sentences import invalid, sentence, source
 
 NO_LIMIT = invalid("no-limit", ErrorType.REQUIRED, "", "write max, fromNamespaceLabel or fromNamespaceAnnotation")
 AMOUNT = invalid("amount", ErrorType.INVALID, "{what}", 'write an amount such as 8, "500m" or "1Ti"')
 COUNT = invalid("count", ErrorType.INVALID, "{what}", "write a whole number such as 8")
+_WHOLE = re.compile(WHOLE_PATTERN, re.ASCII)
 
 
 class Limit(Base, frozen=True, kw_only=True):
-    """A limit on a count or amount. A limit in a label or annotation of the namespace wins over `max`."""
+    """A limit on a count or amount. A limit in a label or annotation of the namespace wins over `max`.
 
+    `form`: the valid form of the text of the limit, in words. `invalid_limit`: the message about another form.
+    """
+
+    form: ClassVar[str] = "a whole number"
+    invalid_limit: ClassVar[Rule] = COUNT
     max: Annotated[int | str | None, doc("The limit, a whole number such as 8.", pattern=WHOLE_PATTERN)] = None
     from_namespace_label: Annotated[
         str, doc("Key of a label of the namespace that has the limit, so that each tenant has its own.", maxLength=317)
@@ -39,14 +45,18 @@ class Limit(Base, frozen=True, kw_only=True):
         """Whether the rule demands something besides the limit. If it does, the limit may be absent."""
         return False
 
+    def read(self, text: int | str) -> Amount | None:
+        """The amount that the text of a limit means; None if the text is negative or does not have the form."""
+        return None if isinstance(text, str) and not _WHOLE.fullmatch(text) else amount_of(text)
+
     def faults(self, path: Path) -> Iterator[FieldError]:
         """The faults of the record: an invalid limit, or a missing limit."""
         if self.max is not None:
-            rule, max_path = AMOUNT if isinstance(self, ResourceLimit) else COUNT, path.at("max")
             if str(self.max).startswith("-"):
-                yield rule.at(max_path, self.max, what="a limit is not negative")
-            elif self.stated_limit is None or read_limit(self, self.stated_limit) is None:
-                yield rule.at(max_path, self.max, what=f"{render_value(self.max)} is not {form_of(self)}")
+                yield self.invalid_limit.at(path.at("max"), self.max, what="a limit is not negative")
+            elif self.stated_limit is None or self.read(self.stated_limit) is None:
+                text = f"{render_value(self.max)} is not {self.form}"
+                yield self.invalid_limit.at(path.at("max"), self.max, what=text)
         elif not (self.from_namespace_label or self.from_namespace_annotation or self.demands_more):
             yield NO_LIMIT.at(path)
 
@@ -54,10 +64,15 @@ class Limit(Base, frozen=True, kw_only=True):
 class ResourceLimit(Limit, frozen=True, kw_only=True):
     """The most that the pods of one set may request of a resource."""
 
+    form: ClassVar[str] = "an amount"
+    invalid_limit: ClassVar[Rule] = AMOUNT
     name: Annotated[str, doc("Name of the resource, such as cpu, memory or nvidia.com/gpu.", maxLength=317)]
     max: Annotated[
         int | str | None, doc("The limit, as a number or a Kubernetes quantity such as 500m or 1Ti.", pattern=PATTERN)
     ] = None
+
+    def read(self, text: int | str) -> Amount | None:
+        return amount_of(text)
 
 
 class LimitInForce(NamedTuple):
@@ -66,33 +81,23 @@ class LimitInForce(NamedTuple):
     - `amount`: None if there is no limit, or if the limit is unreadable.
     - `text`: the text of the limit.
     - `source`: where the text is written in the namespace; empty for a limit in the policy.
-    - `is_unreadable`: whether `text`, which is from the namespace, is not a valid limit.
-    - `form`: the valid form of the text, such as "a whole number".
+    - `form`: the valid form of a text in the namespace, such as "a whole number".
     """
 
     amount: Amount | None
     text: str = ""
     source: str = ""
-    is_unreadable: bool = False
     form: str = ""
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether a text in the namespace is not a valid limit."""
+        return self.source != "" and self.amount is None
 
 
 NO_BOUND = LimitInForce(None)
 _LARGE_AMOUNT = 10**6
 """From this amount on, mostly bytes, an amount may have a unit of another kind (Gi or G) than its limit."""
-_WHOLE = re.compile(WHOLE_PATTERN, re.ASCII)
-
-
-def form_of(limit: Limit) -> str:
-    """The form of the text of a limit, in words: an amount for a resource, otherwise a whole number."""
-    return "an amount" if isinstance(limit, ResourceLimit) else "a whole number"
-
-
-def read_limit(limit: Limit, text: int | str) -> Amount | None:
-    """The amount that the text of a limit means; None if the text is negative or not in the form of `form_of`."""
-    if not isinstance(limit, ResourceLimit) and isinstance(text, str) and not _WHOLE.fullmatch(text):
-        return None
-    return amount_of(text)
 
 
 def effective_limit(limit: Limit, namespace: Namespace) -> LimitInForce:
@@ -103,12 +108,9 @@ def effective_limit(limit: Limit, namespace: Namespace) -> LimitInForce:
     )
     for kind, key, values in sources:
         if key and (text := values.get(key)) is not None:
-            amount = read_limit(limit, text)
-            source = f"{kind} {key} of the namespace"
-            return LimitInForce(amount, text, source, amount is None, form_of(limit))
-    return (
-        NO_BOUND if limit.stated_limit is None else LimitInForce(amount_of(limit.stated_limit), str(limit.stated_limit))
-    )
+            return LimitInForce(limit.read(text), text, f"{kind} {key} of the namespace", limit.form)
+    stated = limit.stated_limit
+    return NO_BOUND if stated is None else LimitInForce(amount_of(stated), str(stated))
 
 
 class Number(NamedTuple):
@@ -170,23 +172,19 @@ class LimitError(FieldError):
     number: Number | None = None
 
 
-def _limit_error(number: Number, error: FieldError) -> LimitError:
-    return LimitError(error.path, error.type, error.value, error.detail, error.hint, error.rule, number=number)
-
-
 def check_limit(number: Number, exceeded: Rule, value: Any = None) -> Iterator[FieldError]:
     """The finding that a number exceeds its limit, or that the namespace has a limit that cannot be read."""
     limit = number.limit
     if limit.is_unreadable:
-        error = BAD_LIMIT.at(
-            number.find_path(), what=number.name, text=limit.text, source=limit.source, form=limit.form
-        )
-        yield _limit_error(number, error)
+        words = {"what": number.name, "text": limit.text, "source": limit.source, "form": limit.form}
+        error = BAD_LIMIT.at(number.find_path(), **words)
     elif number.exceeds_limit:
         source = f" by {limit.source}" if limit.source else ""
         words = {"amount": number.amount_text, "what": number.name, "limit": limit.text, "source": source}
         error = exceeded.at(number.find_path(), value, **words, parts=lambda: "; ".join(number.parts()))
-        yield _limit_error(number, error)
+    else:
+        return
+    yield LimitError(error.path, error.type, error.value, error.detail, error.hint, error.rule, number=number)
 
 
 LARGEST_NUMBER: Final = 2 * 10**18
@@ -201,7 +199,7 @@ class CelNumbers:
 
     - `numbers`: a list of maps, each with `amount` (an int), `what` (the name of the number), and `of` (the name of the
       ReplicatedJob, empty for the whole set).
-    - `at`: the path of a finding about the item `n` of the list.
+    - `path`: the path of a finding about the item `n` of the list.
     - `unit`: the suffix of the amount as a quantity.
     - `amount_text`: the text of `n.amount`. `parts`: a text with the summands of the amount.
     """
@@ -209,7 +207,7 @@ class CelNumbers:
     limit: Limit
     exceeded: Rule
     numbers: Expression
-    at: CelPath
+    path: Cel
     unit: str = ""
     amount_text: Cel = _PLAIN_AMOUNT
     parts: Cel = _NO_WORDS
@@ -222,7 +220,7 @@ def single_number(amount: str, name: str) -> Cel:
 
 def limit_of(limit: Limit) -> Cel:
     """A CEL list of the text of the limit in force and its source. The list is empty if there is no limit."""
-    expression = "[''].filter(x, false)" if limit.stated_limit is None else f"[{text(str(limit.stated_limit))}, '']"
+    expression = str(NO_TEXTS) if limit.stated_limit is None else f"[{text(str(limit.stated_limit))}, '']"
     sources = (("annotation", limit.from_namespace_annotation), ("label", limit.from_namespace_label))
     for kind, key in sources:
         if key:
@@ -252,7 +250,7 @@ def exceeded_limits(numbers: CelNumbers, now: Cel, before: Cel, say: Say) -> Cel
     `now` and `before`: the CEL lists of the numbers in the new and in the old JobSet; `before` is empty on creation.
     A number gives no finding if it is not larger than in the old JobSet.
     """
-    limit, (path, _) = numbers.limit, numbers.at
+    limit, path = numbers.limit, numbers.path
     source = Cel("(l[1] == '' ? '' : ' by ' + l[1])")
     exceeded_finding = say.at(
         numbers.exceeded,
@@ -265,7 +263,7 @@ def exceeded_limits(numbers: CelNumbers, now: Cel, before: Cel, say: Say) -> Cel
         parts=numbers.parts,
     )
     unreadable_finding = say.at(
-        BAD_LIMIT, path, what=Cel("n.what"), text=Cel("l[0]"), source=Cel("l[1]"), form=form_of(limit)
+        BAD_LIMIT, path, what=Cel("n.what"), text=Cel("l[0]"), source=Cel("l[1]"), form=limit.form
     )
     amount = concat_texts(Cel("string(n.amount)"), numbers.unit)
     is_no_limit = _NO_AMOUNT if isinstance(limit, ResourceLimit) else _NO_WHOLE_NUMBER

@@ -1,6 +1,7 @@
 """Rules of policies about requests and limits that containers have to state. Pure."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Annotated
 
 from kube.model.field import ErrorType, FieldError, Path, Rule
@@ -68,17 +69,7 @@ _LIMIT_FIELDS = (*container_fields("resources.limits{}"), *pod_fields("resources
 _REQUEST_FIELDS = (*container_fields("resources.requests{}"), *pod_fields("resources.requests{}"), *_LIMIT_FIELDS)
 
 
-@by_findings
-def compile_required_requests(rule: RequiredResources, say: Say, root: Root) -> Cel:
-    return _compile_missing(rule, REQUEST, ("requests", "limits"), say, root)
-
-
-@by_findings
-def compile_required_limits(rule: RequiredResources, say: Say, root: Root) -> Cel:
-    return _compile_missing(rule, LIMIT, ("limits",), say, root)
-
-
-def _compile_missing(rule: RequiredResources, missing: Rule, kinds: tuple[str, ...], say: Say, root: Root) -> Cel:
+def _compile_missing(missing: Rule, kinds: tuple[str, ...], rule: RequiredResources, say: Say, root: Root) -> Cel:
     """An expression for the findings of `_find_missing`."""
     pod_resources = texts(filter(is_pod_resource, rule.resources))
 
@@ -105,7 +96,7 @@ RequiredRequestsRule = Annotated[
         "requiredRequests",
         (REQUEST,),
         find_required_requests,
-        compile_required_requests,
+        by_findings(partial(_compile_missing, REQUEST, ("requests", "limits"))),
         reads=_REQUEST_FIELDS,
         cautions=_cautions,
     ),
@@ -117,7 +108,7 @@ RequiredLimitsRule = Annotated[
         "requiredLimits",
         (LIMIT,),
         find_required_limits,
-        compile_required_limits,
+        by_findings(partial(_compile_missing, LIMIT, ("limits",))),
         reads=_LIMIT_FIELDS,
         cautions=_cautions,
     ),

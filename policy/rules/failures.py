@@ -234,7 +234,7 @@ def compile_max_restarts(rule: MaxRestarts, say: Say) -> Compiled:
             total_limit = single_number(f"{of_root}.map(x, int(x.n)).sum()", "restarts")
             return Cel(f"({of_root}.size() {comparison} 1 ? {total_limit} : [])")
 
-        return CelNumbers(rule, exceeded, findings, (largest, largest), parts=parts)
+        return CelNumbers(rule, exceeded, findings, largest, parts=parts)
 
     return Compiled(
         (lambda root: _compile_unlimited(root, say)) if rule.forbid_unlimited_actions else (lambda _: NOTHING),
@@ -277,8 +277,8 @@ def compile_backoff_limit(rule: BackoffLimit, say: Say) -> Compiled:
         item = f"{{'amount': dyn({value}), 'what': dyn({name}), 'of': dyn(j.name), 'i': dyn(i)}}"
         return Cel(f"{root.variable('jobs')}.transformList(i, j, {item})")
 
-    at = template_path("n.i", ".template.spec.", Cel("string(n.what)"))
-    number = CelNumbers(rule, BACKOFF, numbers, at)
+    path, _ = template_path("n.i", ".template.spec.", Cel("string(n.what)"))
+    number = CelNumbers(rule, BACKOFF, numbers, path)
     if not rule.zero_with_restarts:
         return Compiled(numbers=(number,))
     zero_path = template_path("i", ".template.spec.", Cel(name))

@@ -89,35 +89,6 @@ ANNOTATION = sentence(
 )
 
 
-def find_required_labels(rule: tuple[RequiredPair, ...], judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
-    """A JobSet has to have certain labels, such as a cost centre.
-
-    With a `pattern` the whole value has to match it. Patterns are RE2, as in failure policies.
-    """
-    return _find_pairs(rule, "labels", judged.js.metadata.labels, NO_LABEL, LABEL)
-
-
-def find_required_annotations(
-    rule: tuple[RequiredPair, ...], judged: JudgedJobSet, _: Namespace
-) -> Iterator[FieldError]:
-    """A JobSet has to have certain annotations, such as the address of its owner.
-
-    With a `pattern` the whole value has to match it. Patterns are RE2, as in failure policies.
-    """
-    return _find_pairs(rule, "annotations", judged.js.metadata.annotations, NO_ANNOTATION, ANNOTATION)
-
-
-def _find_pairs(
-    pairs: tuple[RequiredPair, ...], field: str, values: Mapping[str, str], missing: Rule, wrong: Rule
-) -> Iterator[FieldError]:
-    for pair in pairs:
-        value, path = values.get(pair.key), METADATA.at(field, pair.key)
-        if value is None:
-            yield missing.at(path, key=pair.key, form=_form(pair))
-        elif not fits(pair.pattern, value):
-            yield wrong.at(path, value, pattern=pair.pattern)
-
-
 def _form(pair: RequiredPair) -> str:
     return f" with a value that matches '{pair.pattern!s}'" if pair.pattern else ""
 
@@ -130,55 +101,67 @@ def fits(pattern: str, value: str) -> bool:
     return not isinstance(compiled, str) and compiled.fullmatch(value) is not None
 
 
-_LABEL_FIELDS, _ANNOTATION_FIELDS = ("metadata.labels{}",), ("metadata.annotations{}",)
+_PATTERN_PARAGRAPH = """
+
+With a `pattern` the whole value has to match it. Patterns are RE2, as in failure policies.
+"""
 
 
-def _compile_pairs(
-    pairs: tuple[RequiredPair, ...], field: str, missing: Rule, wrong: Rule, say: Say, root: Root
-) -> Cel:
-    return concat_lists(*(_pair(pair, field, root.variable(field), missing, wrong, say) for pair in pairs))
+def _pairs_rule(name: str, field: str, missing: Rule, wrong: Rule, summary: str) -> PolicyRule:
+    """The rule `name` about labels or annotations (`field`). `summary`: the first paragraph of its page."""
+
+    def find(pairs: tuple[RequiredPair, ...], judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
+        values: Mapping[str, str] = getattr(judged.js.metadata, field)
+        for pair in pairs:
+            value, path = values.get(pair.key), METADATA.at(field, pair.key)
+            if value is None:
+                yield missing.at(path, key=pair.key, form=_form(pair))
+            elif not fits(pair.pattern, value):
+                yield wrong.at(path, value, pattern=pair.pattern)
+
+    @by_findings
+    def compile_pairs(pairs: tuple[RequiredPair, ...], say: Say, root: Root) -> Cel:
+        return concat_lists(*(_compile_pair(pair, field, missing, wrong, say, root) for pair in pairs))
+
+    find.__doc__ = summary + _PATTERN_PARAGRAPH
+    return PolicyRule(name, (missing, wrong), find, compile_pairs, reads=(f"metadata.{field}{{}}",))
 
 
-def _pair(pair: RequiredPair, field: str, values: Cel, missing: Rule, wrong: Rule, say: Say) -> Cel:
-    path, key = text(str(METADATA.at(field, str(pair.key)))), text(pair.key)
-    absent = list_if(f"!({key} in {values})", say.at(missing, path, key=pair.key, form=_form(pair)))
+def _compile_pair(pair: RequiredPair, field: str, missing: Rule, wrong: Rule, say: Say, root: Root) -> Cel:
+    """An expression for the findings about one label or annotation."""
+    at, key, values = text(str(METADATA.at(field, str(pair.key)))), text(pair.key), root.variable(field)
+    absent = list_if(f"!({key} in {values})", say.at(missing, at, key=pair.key, form=_form(pair)))
     if not pair.pattern:
         return absent
     whole_pattern, value = text(f"^(?:{pair.pattern!s})$"), quote_text(Cel(f"string({values}[{key}])"))
-    unfit = say.at(wrong, path, shown=value, pattern=pair.pattern)
+    unfit = say.at(wrong, at, shown=value, pattern=pair.pattern)
     return concat_lists(
         absent, list_if(f"{key} in {values} && !string({values}[{key}]).matches({whole_pattern})", unfit)
     )
 
 
-@by_findings
-def compile_required_labels(rule: tuple[RequiredPair, ...], say: Say, root: Root) -> Cel:
-    return _compile_pairs(rule, "labels", NO_LABEL, LABEL, say, root)
-
-
-@by_findings
-def compile_required_annotations(rule: tuple[RequiredPair, ...], say: Say, root: Root) -> Cel:
-    return _compile_pairs(rule, "annotations", NO_ANNOTATION, ANNOTATION, say, root)
-
-
 RequiredQueueRule = Annotated[
     RequiredQueue | None,
     doc("A label that names a queue."),
-    PolicyRule("requiredQueue", (NO_QUEUE, QUEUE), find_required_queue, compile_required_queue, reads=_LABEL_FIELDS),
+    PolicyRule(
+        "requiredQueue", (NO_QUEUE, QUEUE), find_required_queue, compile_required_queue, reads=("metadata.labels{}",)
+    ),
 ]
 RequiredLabelsRule = Annotated[
     tuple[RequiredPair, ...] | None,
     map_by("key", "Labels of the JobSet."),
-    PolicyRule("requiredLabels", (NO_LABEL, LABEL), find_required_labels, compile_required_labels, reads=_LABEL_FIELDS),
+    _pairs_rule(
+        "requiredLabels", "labels", NO_LABEL, LABEL, "A JobSet has to have certain labels, such as a cost centre."
+    ),
 ]
 RequiredAnnotationsRule = Annotated[
     tuple[RequiredPair, ...] | None,
     map_by("key", "Annotations of the JobSet."),
-    PolicyRule(
+    _pairs_rule(
         "requiredAnnotations",
-        (NO_ANNOTATION, ANNOTATION),
-        find_required_annotations,
-        compile_required_annotations,
-        reads=_ANNOTATION_FIELDS,
+        "annotations",
+        NO_ANNOTATION,
+        ANNOTATION,
+        "A JobSet has to have certain annotations, such as the address of its owner.",
     ),
 ]

@@ -177,24 +177,19 @@ class CelRequests:
         is_stated = f"(p.?resources.?requests[?{self.key}].hasValue() || ({limits}))"
         return f"({is_stated} ? {self._sum('[p]', self._request('c'))} : {of_containers})"
 
-    def template_requests(self, root: Root) -> Cel:
-        """A list with an item for each template: the request of all its pods."""
-        return multiply_by_pods(root, self.requests)
-
     def number(self) -> CelNumbers:
         """The sum of the requests of all pods, and its limit."""
         requests, amounts = f"variables.{self.requests}[i]", f"variables.{self.amounts}[i]"
         request, amount = self._format_amount(requests), self._format_amount(amounts)
         words = f"string(variables.podCounts[i]) + ' x ' + {request} + ' = ' + {amount}"
-        listed = cel_parts(f"string(j.name) + ' has ' + {words}")
         return CelNumbers(
             self.limit,
             TOTALS,
             lambda root: single_number(total(f"{root.variable(self.amounts)}"), self.limit.name),
-            self._cel_path(),
+            self._path(),
             unit="m" if self.counts_thousandths else "",
             amount_text=Cel(self._format_amount("n.amount")),
-            parts=Cel(listed.text.replace("transformList(i, j, ", f"transformList(i, j, {requests} > 0, ", 1)),
+            parts=cel_parts(f"{requests} > 0, string(j.name) + ' has ' + {words}"),
         )
 
     def _format_amount(self, amount: str) -> str:
@@ -203,7 +198,7 @@ class CelRequests:
             return f"({amount} % 1000 == 0 ? string({amount} / 1000) : string({amount}) + 'm')"
         return f"string({amount})"
 
-    def _cel_path(self) -> CelPath:
+    def _path(self) -> Cel:
         """The path of the largest request in the template whose pods request most."""
         index = cel_largest(Cel(f"variables.{self.amounts}"))
         field_of = f"({{}}.?resources.?requests[?{self.key}].hasValue() ? 'requests' : 'limits')"
@@ -221,13 +216,12 @@ class CelRequests:
         holders = " + ".join([*holder_lists, agents, "[p]"])
         stated = self._count(f"({holders})", self._request("c"))
         largest = f"[{stated}].map(a, a.max() < 0 ? {pod_path_text}' : ({paths})[a.indexOf(a.max())])[0]"
-        path = Cel(
+        return Cel(
             f"(variables.pods.size() == 0 ? 'spec.replicatedJobs' : [variables.pods[{index}]].map(p, {largest})[0])"
         )
-        return path, path
 
 
-def multiply_by_pods(root: Root, variable: str) -> Cel:
+def multiply_by_pods(variable: str, root: Root) -> Cel:
     """A list with an item for each template: the amount of all its pods. `variable`: the list of amounts of one pod."""
     one_pod = f"{root.variable(variable)}[i]"
     product = f"double(n) * double({one_pod}) < double({LARGEST_NUMBER}) ? n * {one_pod} : {LARGEST_NUMBER}"

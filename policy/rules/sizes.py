@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from typing import Annotated
 
 from kube.model.field import SPEC, Path
 from kube.model.meta import doc
-from policy.cel import Cel, CelPath, Root, Say, cel_path
+from policy.cel import Cel, Root, Say, text
 from policy.judged import JudgedJobSet, Namespace, Template
 from policy.limits import CelNumbers, Limit, Number, effective_limit, limit_sentence, single_number
 from policy.rule import Compiled, PolicyRule, by_numbers
@@ -24,15 +25,12 @@ def replicated_jobs(rule: Limit, judged: JudgedJobSet, namespace: Namespace) -> 
 
 def jobs(rule: Limit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
     """A set may have only so many Jobs: the `replicas` of all its ReplicatedJobs together."""
-    find_path = partial(largest_replicas, judged, _jobs)
+    find_path = partial(largest_replicas, judged, attrgetter("jobs"))
     yield Number("Jobs", judged.jobs, effective_limit(rule, namespace), find_path, partial(_job_parts, judged))
 
 
-def _jobs(template: Template) -> int:
-    return template.jobs
-
-
 def largest_replicas(judged: JudgedJobSet, count: Callable[[Template], int]) -> Path:
+    """The path of `replicas` in the template with the largest count, or of the list if there is no template."""
     return max(judged.templates, key=count).path.at("replicas") if judged.templates else SPEC.at("replicatedJobs")
 
 
@@ -41,6 +39,7 @@ MAX_PARTS = 8
 
 
 def first_parts(parts: Iterator[str]) -> list[str]:
+    """The first `MAX_PARTS` parts, and a note if there are more."""
     texts = list(islice(parts, MAX_PARTS + 1))
     return [*texts[:MAX_PARTS], "and others"] if len(texts) > MAX_PARTS else texts
 
@@ -73,25 +72,20 @@ def cel_largest(numbers: Cel) -> str:
     return f"{numbers}.indexOf({numbers}.max())"
 
 
-def cel_replicas(numbers: Cel) -> CelPath:
+def cel_replicas(numbers: Cel) -> Cel:
     """The path of `replicas` of the ReplicatedJob with the largest of `numbers`, or of the list if that is empty."""
     path = f"'spec.replicatedJobs[' + string({cel_largest(numbers)}) + '].replicas'"
-    path_or_list = Cel(f"({numbers}.size() == 0 ? 'spec.replicatedJobs' : {path})")
-    return path_or_list, path_or_list
+    return Cel(f"({numbers}.size() == 0 ? 'spec.replicatedJobs' : {path})")
 
 
-def compile_max_replicated_jobs(rule: Limit, say: Say) -> Compiled:
-    del say
-
+def compile_max_replicated_jobs(rule: Limit, _: Say) -> Compiled:
     def numbers(root: Root) -> Cel:
         return single_number(f"{root.variable('jobs')}.size()", "ReplicatedJobs")
 
-    return Compiled(numbers=(CelNumbers(rule, REPLICATED_JOBS, numbers, cel_path("spec.replicatedJobs")),))
+    return Compiled(numbers=(CelNumbers(rule, REPLICATED_JOBS, numbers, text("spec.replicatedJobs")),))
 
 
-def compile_max_jobs(rule: Limit, say: Say) -> Compiled:
-    del say
-    counts = ("jobCounts", _cel_jobs)
+def compile_max_jobs(rule: Limit, _: Say) -> Compiled:
     parts = cel_parts(f"string(j.name) + ' has ' + string({CEL_JOBS})")
     number = CelNumbers(
         rule,
@@ -100,7 +94,7 @@ def compile_max_jobs(rule: Limit, say: Say) -> Compiled:
         cel_replicas(Cel("variables.jobCounts")),
         parts=parts,
     )
-    return Compiled(numbers=(number,), variables=(counts,))
+    return Compiled(numbers=(number,), variables=(("jobCounts", _cel_jobs),))
 
 
 MaxReplicatedJobsRule = Annotated[

@@ -1,20 +1,19 @@
 """Rules of policies about the deadline of a set and about its time to live after its end. Pure."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Annotated
 
-from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule
+from api.jobset import JobSetSpec
+from kube.model.field import SPEC, ErrorType, FieldError, Rule
 from kube.model.meta import doc
 from kube.model.quantity import WHOLE_PATTERN
-from policy.cel import Cel, Root, Say, cel_path, list_if
+from policy.cel import Cel, Root, Say, list_if, text
 from policy.durations import DURATION, seconds_of
 from policy.judged import JudgedJobSet, Namespace
 from policy.limits import CelNumbers, Limit, Number, check_limit, effective_limit, limit_sentence, single_number
-from policy.rule import NOTHING, Compiled, Find, PolicyRule
+from policy.rule import NOTHING, Compiled, PolicyRule
 from policy.sentences import sentence
-
-_SECONDS_OR_DURATION = f"{WHOLE_PATTERN}|{DURATION}"
 
 
 class MaxSeconds(Limit, frozen=True, kw_only=True):
@@ -22,7 +21,10 @@ class MaxSeconds(Limit, frozen=True, kw_only=True):
 
     max: Annotated[
         int | str | None,
-        doc("The limit in seconds, such as 604800, or as a duration, such as 7d.", pattern=_SECONDS_OR_DURATION),
+        doc(
+            "The limit in seconds, such as 604800, or as a duration, such as 7d.",
+            pattern=f"{WHOLE_PATTERN}|{DURATION}",
+        ),
     ] = None
     required: Annotated[bool, doc("The field has to be set. Else a set without it passes.")] = False
 
@@ -36,85 +38,76 @@ class MaxSeconds(Limit, frozen=True, kw_only=True):
         return self.required
 
 
-@dataclass(frozen=True, slots=True)
-class _Seconds:
-    """A field in seconds, its name in the record of the spec, and the messages if it is absent or too large."""
+NO_TTL = sentence("ttl", ErrorType.REQUIRED, "", "set after how many seconds a finished set is deleted", "missing")
+TTL = limit_sentence("ttl", "write a smaller number")
+NO_DEADLINE = sentence("activeDeadline", ErrorType.REQUIRED, "", "set for how many seconds the set may run", "missing")
+DEADLINE = limit_sentence("activeDeadline", "write a smaller number")
+_LIMIT_PARAGRAPH = """
 
-    path: Path
-    attribute: str
-    missing: Rule
-    exceeded: Rule
+With `required` the field has to be set. A limit holds only for sets that have the field, so a limit for
+every set needs `required`, too.
+"""
 
-    def value(self, judged: JudgedJobSet) -> int | None:
-        seconds: int | None = getattr(judged.js.spec, self.attribute)
-        return seconds
 
-    def numbers(self, rule: MaxSeconds, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
+def _seconds_rule(
+    name: str, field: str, missing: Rule, exceeded: Rule, seconds_in: Callable[[JobSetSpec], int | None], summary: str
+) -> PolicyRule:
+    """The rule `name` about a field of the spec in seconds. `summary`: the first paragraph of its page."""
+    path = SPEC.at(field)
+
+    def numbers(rule: MaxSeconds, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
         """The value of the field and its limit; no number for a set without the field."""
-        seconds = self.value(judged)
+        seconds = seconds_in(judged.js.spec)
         if seconds is not None:
-            yield Number("seconds", seconds, effective_limit(rule, namespace), lambda: self.path)
+            yield Number("seconds", seconds, effective_limit(rule, namespace), lambda: path)
 
-    def find(self, rule: MaxSeconds, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
-        if rule.required and self.value(judged) is None:
-            yield self.missing.at(self.path)
-        for number in self.numbers(rule, judged, namespace):
-            yield from check_limit(number, self.exceeded, number.amount)
+    def find(rule: MaxSeconds, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
+        if rule.required and seconds_in(judged.js.spec) is None:
+            yield missing.at(path)
+        for number in numbers(rule, judged, namespace):
+            yield from check_limit(number, exceeded, number.amount)
 
-    def compile(self, rule: MaxSeconds, say: Say) -> Compiled:
-        at = cel_path(str(self.path))
+    def compile_seconds(rule: MaxSeconds, say: Say) -> Compiled:
+        path_text = text(str(path))
 
         def value(root: Root) -> str:
-            return f"{root.name}.?spec.?{self.path.parts[-1]}"
+            return f"{root.name}.?spec.?{field}"
 
-        def numbers(root: Root) -> Cel:
+        def cel_numbers(root: Root) -> Cel:
             seconds = value(root)
             return Cel(f"({seconds}.hasValue() ? {single_number(f'{seconds}.orValue(0)', 'seconds')} : [])")
 
         def findings(root: Root) -> Cel:
-            return list_if(f"!{value(root)}.hasValue()", say.at(self.missing, at[0])) if rule.required else NOTHING
+            return list_if(f"!{value(root)}.hasValue()", say.at(missing, path_text)) if rule.required else NOTHING
 
-        return Compiled(findings, (CelNumbers(rule, self.exceeded, numbers, at),))
+        return Compiled(findings, (CelNumbers(rule, exceeded, cel_numbers, path_text),))
 
-
-_TTL = _Seconds(
-    SPEC.at("ttlSecondsAfterFinished"),
-    "ttl_seconds_after_finished",
-    sentence("ttl", ErrorType.REQUIRED, "", "set after how many seconds a finished set is deleted", "missing"),
-    limit_sentence("ttl", "write a smaller number"),
-)
-_DEADLINE = _Seconds(
-    SPEC.at("activeDeadlineSeconds"),
-    "active_deadline_seconds",
-    sentence("activeDeadline", ErrorType.REQUIRED, "", "set for how many seconds the set may run", "missing"),
-    limit_sentence("activeDeadline", "write a smaller number"),
-)
+    find.__doc__ = summary + _LIMIT_PARAGRAPH
+    return PolicyRule(name, (missing, exceeded), find, compile_seconds, numbers=numbers, reads=(str(path),))
 
 
-def find_ttl(rule: MaxSeconds, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
-    """A finished set has to be deleted after some time: `spec.ttlSecondsAfterFinished`.
-
-    With `required` the field has to be set. A limit holds only for sets that have the field, so a limit for
-    every set needs `required`, too.
-    """
-    return _TTL.find(rule, judged, namespace)
-
-
-def find_active_deadline(rule: MaxSeconds, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
-    """A set may run only for some time: `spec.activeDeadlineSeconds`, which needs the gate JobSetActiveDeadlineSeconds.
-
-    With `required` the field has to be set. A limit holds only for sets that have the field, so a limit for
-    every set needs `required`, too.
-    """
-    return _DEADLINE.find(rule, judged, namespace)
-
-
-def _rule(name: str, field: _Seconds, find: Find) -> PolicyRule:
-    says = (field.missing, field.exceeded)
-    return PolicyRule(name, says, find, field.compile, numbers=field.numbers, reads=(str(field.path),))
-
-
-TTLRule = Annotated[MaxSeconds | None, doc("spec.ttlSecondsAfterFinished."), _rule("ttl", _TTL, find_ttl)]
+TTLRule = Annotated[
+    MaxSeconds | None,
+    doc("spec.ttlSecondsAfterFinished."),
+    _seconds_rule(
+        "ttl",
+        "ttlSecondsAfterFinished",
+        NO_TTL,
+        TTL,
+        attrgetter("ttl_seconds_after_finished"),
+        "A finished set has to be deleted after some time: `spec.ttlSecondsAfterFinished`.",
+    ),
+]
 ActiveDeadlineRule = Annotated[
-    MaxSeconds | None, doc("spec.activeDeadlineSeconds."), _rule("activeDeadline", _DEADLINE, find_active_deadline)
+    MaxSeconds | None,
+    doc("spec.activeDeadlineSeconds."),
+    _seconds_rule(
+        "activeDeadline",
+        "activeDeadlineSeconds",
+        NO_DEADLINE,
+        DEADLINE,
+        attrgetter("active_deadline_seconds"),
+        "A set may run only for some time: `spec.activeDeadlineSeconds`, which needs the gate"
+        " JobSetActiveDeadlineSeconds.",
+    ),
 ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from operator import attrgetter
 from typing import Annotated
 
 from kube.model.field import ErrorType, FieldError, Path
@@ -61,7 +62,7 @@ def totals(rule: MaxTotals, judged: JudgedJobSet, namespace: Namespace) -> Itera
     claim requests.
     """
     if rule.pods is not None:
-        find_path = partial(largest_replicas, judged, _pods)
+        find_path = partial(largest_replicas, judged, attrgetter("pods"))
         yield Number("pods", judged.pods, effective_limit(rule.pods, namespace), find_path, partial(_pod_parts, judged))
     if rule.resource_claims is not None:
         claims = sum(map(_claims, judged.templates)) + judged.claims_of_groups + len(judged.named_claims)
@@ -79,10 +80,6 @@ def find_max_totals(rule: MaxTotals, judged: JudgedJobSet, namespace: Namespace)
 
 
 find_max_totals.__doc__ = totals.__doc__
-
-
-def _pods(template: Template) -> int:
-    return template.pods
 
 
 def _claims(template: Template) -> int:
@@ -130,12 +127,13 @@ def compile_max_totals(rule: MaxTotals, say: Say) -> Compiled:
     if rule.pods is not None:
         numbers.append(_pod_number(rule.pods))
     if rule.resource_claims is not None:
-        variables += [("claims", _cel_claims), ("claimCounts", _claim_counts)]
+        variables += [("claims", _cel_claims), ("claimCounts", partial(multiply_by_pods, "claims"))]
         variables += [("groupClaims", _claims_of_groups), ("namedClaims", _named_claims)]
         numbers.append(_claim_number(rule.resource_claims))
     for i, limit in enumerate(rule.resources):
         resource = CelRequests(limit, f"requests{i}", f"amounts{i}")
-        variables += [(resource.requests, resource.pod_requests), (resource.amounts, resource.template_requests)]
+        variables.append((resource.requests, resource.pod_requests))
+        variables.append((resource.amounts, partial(multiply_by_pods, resource.requests)))
         numbers.append(resource.number())
     return Compiled(compile_uncountable(rule.resources, say), numbers=tuple(numbers), variables=tuple(variables))
 
@@ -163,11 +161,6 @@ def _cel_claims(root: Root) -> Cel:
     return Cel(
         f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]).{_CREATED_ONLY}.size() + ({by_class} ? 1 : 0))"
     )
-
-
-def _claim_counts(root: Root) -> Cel:
-    """A list with an item for each template: the number of claims that are created for all its pods."""
-    return multiply_by_pods(root, "claims")
 
 
 def _claims_of_groups(root: Root) -> Cel:

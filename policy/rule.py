@@ -6,7 +6,7 @@ from typing import Any
 
 from kube.model.field import FieldError, Path, Rule, quote
 from kube.model.suggest import did_you_mean
-from policy.cel import Cel, Expression, Root, Say, list_if, quote_text, text, texts
+from policy.cel import Cel, CelPath, Expression, Root, Say, cel_path, list_if, quote_text, texts
 from policy.judged import JudgedJobSet, Namespace
 from policy.limits import CelNumbers, Number, check_limit
 
@@ -36,10 +36,6 @@ def by_findings(write: Callable[[Any, Say, Root], Cel]) -> Compile:
     return lambda rule, say: Compiled(lambda root: write(rule, say, root))
 
 
-def _no_cautions(_: Any, __: Path) -> Iterator[FieldError]:
-    yield from ()
-
-
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
     """One rule of policies.
@@ -61,7 +57,7 @@ class PolicyRule:
     numbers: Numbers | None = None
     reads: tuple[str, ...] = ()
     note: str = ""
-    cautions: Cautions = _no_cautions
+    cautions: Cautions = lambda _, __: iter(())
 
     @property
     def fit(self) -> str:
@@ -109,8 +105,12 @@ def list_allowed(names: Sequence[str]) -> str:
     return f"allowed are: {', '.join(map(quote, names))}"
 
 
+def not_allowed(rule: Rule, at: CelPath, value: str, allowed: Sequence[str], say: Say) -> Cel:
+    """An expression for the finding of `check_allowed` about the text `value`, which is CEL."""
+    return say.at(rule, *at, shown=quote_text(Cel(value)), allowed=list_allowed(allowed))
+
+
 def compile_allowed(rule: Rule, path: Path, value: str, allowed: tuple[str, ...], say: Say) -> Cel:
     """An expression for a list with a finding if the optional value `value` is set and not allowed."""
-    value_text = quote_text(Cel(f"string({value}.orValue(''))"))
-    finding = say.at(rule, text(str(path)), shown=value_text, allowed=list_allowed(allowed))
+    finding = not_allowed(rule, cel_path(str(path)), f"string({value}.orValue(''))", allowed, say)
     return list_if(f"{value}.hasValue() && !({value}.orValue('') in {texts(allowed)})", finding)

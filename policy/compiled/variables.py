@@ -1,17 +1,9 @@
-"""The variables of an admission policy that several rules read. Each function returns one expression. Pure."""
+"""The variables of an admission policy that several rules read: functions that return the expression of one. Pure."""
 
 from collections.abc import Mapping
 
 from api import restart_agent
 from policy.cel import NEW, OLD, Cel, Expression, Root, literal, text, texts
-
-
-def _jobs(root: Root) -> Cel:
-    return Cel(f"{root.name}.?spec.?replicatedJobs.orValue([])")
-
-
-def _pods(root: Root) -> Cel:
-    return Cel(f"{root.variable('jobs')}.map(j, j.?template.?spec.?template.?spec.orValue({{}}))")
 
 
 def _changed_pods(root: Root) -> Cel:
@@ -60,22 +52,14 @@ def _agents(root: Root) -> Cel:
     return Cel(f"[{wanted} ? {waits} : []].map(w, {jobs}.transformList(i, j, {wanted} && {added}))[0]")
 
 
-def _labels(root: Root) -> Cel:
-    return Cel(f"{root.name}.metadata.?labels.orValue({{}})")
-
-
-def _annotations(root: Root) -> Cel:
-    return Cel(f"{root.name}.metadata.?annotations.orValue({{}})")
-
-
 SHARED: Mapping[str, Expression] = {
-    "jobs": _jobs,
-    "pods": _pods,
+    "jobs": lambda root: Cel(f"{root.name}.?spec.?replicatedJobs.orValue([])"),
+    "pods": lambda root: Cel(f"{root.variable('jobs')}.map(j, j.?template.?spec.?template.?spec.orValue({{}}))"),
     "changedPods": _changed_pods,
     "agents": _agents,
     "containers": _containers,
     "volumes": _volumes,
-    "labels": _labels,
-    "annotations": _annotations,
+    "labels": lambda root: Cel(f"{root.name}.metadata.?labels.orValue({{}})"),
+    "annotations": lambda root: Cel(f"{root.name}.metadata.?annotations.orValue({{}})"),
 }
 """Variables by name. A variable may read the variables before it."""

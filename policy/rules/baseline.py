@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Any
 
-from kube.model.field import ErrorType, FieldError
+from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import doc
 from policy.cel import Cel, Index, Root, Say, below, concat_lists, literal, pod_path, template_path, text, texts
 from policy.fields import list_of
@@ -14,8 +14,7 @@ from policy.rules.node_uses import ITEM, USES, Field, Holder, Use
 from policy.rules.resources import CLAIMS, claims_of_groups, claims_of_pods, compile_claims
 from policy.sentences import sentence
 
-USE_NAMES: Final = (*USES, "resourceClaims")
-Forbidden = Annotated[str, doc("What is forbidden.", enum=list(USE_NAMES))]
+Forbidden = Annotated[str, doc("What is forbidden.", enum=list(USES))]
 FORBIDDEN = sentence("forbid", ErrorType.FORBIDDEN, "{what} is not allowed", "{fix}")
 
 
@@ -26,43 +25,24 @@ APP_ARMOR_HARMLESS = ("", "runtime/default")
 APP_ARMOR_LOCAL = "localhost/"
 
 
-def _find_use(name: str, template: Template) -> Iterator[FieldError]:
-    """The findings about the fields of one use, in the pods of a template."""
-    use = USES[name]
-    for path, value in use.find_in(template):
-        yield FORBIDDEN.at(path, None if isinstance(value, dict) else value, what=use.label, fix=use.fix)
-
-
-def _find_app_armor(template: Template) -> Iterator[FieldError]:
-    """The findings about AppArmor profiles in fields and in annotations."""
-    yield from _find_use("appArmor", template)
-    use, path = USES["appArmor"], template.job_path.at("template", "metadata", "annotations")
-    for key, value in template.annotations.items():
-        if key.startswith(APP_ARMOR) and not (value in APP_ARMOR_HARMLESS or value.startswith(APP_ARMOR_LOCAL)):
-            yield FORBIDDEN.at(path.at(key), value, what=use.label, fix=use.fix)
-
-
-_CLAIM, _CLAIM_FIX = "a claim for devices", "remove it, and request a resource that counts them"
-
-
-def _find_claims(template: Template) -> Iterator[FieldError]:
-    return (FORBIDDEN.at(path, what=_CLAIM, fix=_CLAIM_FIX) for path in claims_of_pods(template))
-
-
-_FINDERS: Mapping[str, Callable[[Template], Iterator[FieldError]]] = {
-    **{name: partial(_find_use, name) for name in USES},
-    "appArmor": _find_app_armor,
-    "resourceClaims": _find_claims,
-}
-"""By the name of a use, the function that yields its findings in the pods of a template."""
+def _find_uses(name: str, template: Template) -> Iterator[tuple[Path, Any]]:
+    """The values by which the pods of a template use a resource of the node, each after its path."""
+    yield from USES[name].find_in(template)
+    if name == "resourceClaims":
+        yield from ((path, None) for path in claims_of_pods(template))
+    elif name == "appArmor":
+        path = template.job_path.at("template", "metadata", "annotations")
+        for key, value in template.annotations.items():
+            if key.startswith(APP_ARMOR) and not (value in APP_ARMOR_HARMLESS or value.startswith(APP_ARMOR_LOCAL)):
+                yield path.at(key), value
 
 
 def _is_used(name: str, template: Template) -> bool:
-    return any(True for _ in _FINDERS[name](template))
+    return any(True for _ in _find_uses(name, template))
 
 
-_USED = {name: partial(_is_used, name) for name in _FINDERS}
-"""By the name of a use, a function that says whether the pods of a template use it, cached for all policies."""
+_USED = {name: partial(_is_used, name) for name in USES}
+"""By the name of a use, a function that says whether the pods of a template have it. Policies share its results."""
 
 
 def find_forbid(rule: tuple[str, ...], judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
@@ -83,14 +63,16 @@ def find_forbid(rule: tuple[str, ...], judged: JudgedJobSet, _: Namespace) -> It
     checked, too. The rule never requires that a field is set. For the level Restricted, use Pod Security Admission.
     """
     for name in rule:
-        for template, used in zip(judged.templates, judged.each(_USED[name]), strict=True):
-            if used:
-                yield from _FINDERS[name](template)
+        use = USES[name]
+        for template, is_used in zip(judged.templates, judged.each(_USED[name]), strict=True):
+            for path, value in _find_uses(name, template) if is_used else ():
+                yield FORBIDDEN.at(path, None if isinstance(value, dict) else value, what=use.label, fix=use.fix)
     if "resourceClaims" in rule:
-        yield from (FORBIDDEN.at(path, what=_CLAIM, fix=_CLAIM_FIX) for path in claims_of_groups(judged))
+        use = USES["resourceClaims"]
+        yield from (FORBIDDEN.at(path, what=use.label, fix=use.fix) for path in claims_of_groups(judged))
 
 
-_USED_FIELDS = (
+_READ_FIELDS = (
     *(path for use in USES.values() for field in use.fields for path in field.paths),
     *job_fields("template.metadata.annotations{}"),
     *CLAIMS,
@@ -99,7 +81,7 @@ _USED_FIELDS = (
 
 @by_findings
 def compile_forbid(rule: tuple[str, ...], say: Say, root: Root) -> Cel:
-    return concat_lists(*(_WRITERS[name](root, say) for name in rule))
+    return concat_lists(*(_compile_use(name, root, say) for name in rule))
 
 
 def _compile_field(field: Field, use: Use, root: Root, say: Say) -> Cel:
@@ -151,11 +133,16 @@ Of an item, `x.f` is the field with the list of containers, and `x.k` is the ind
 
 
 def _compile_use(name: str, root: Root, say: Say) -> Cel:
+    """An expression for the findings about a use."""
     use = USES[name]
-    return concat_lists(*(_compile_field(field, use, root, say) for field in use.fields))
+    if name == "resourceClaims":
+        return compile_claims(root, lambda at: say.at(FORBIDDEN, *at, what=use.label, fix=use.fix))
+    by_field = concat_lists(*(_compile_field(field, use, root, say) for field in use.fields))
+    return concat_lists(by_field, _compile_app_armor(root, say)) if name == "appArmor" else by_field
 
 
 def _compile_app_armor(root: Root, say: Say) -> Cel:
+    """An expression for the findings about annotations with AppArmor profiles."""
     use = USES["appArmor"]
     path, path_key = template_path("i", ".template.spec.template")
     annotation_path = below(".metadata.annotations", "key")
@@ -165,24 +152,11 @@ def _compile_app_armor(root: Root, say: Say) -> Cel:
     is_harmful = f"key.startsWith({text(APP_ARMOR)}) && !(value in {texts(APP_ARMOR_HARMLESS)} || {local})"
     annotations = "j.?template.?spec.?template.?metadata.?annotations.orValue({})"
     by_annotation = f"{annotations}.transformList(key, value, {is_harmful}, {finding})"
-    return concat_lists(
-        _compile_use("appArmor", root, say),
-        Cel(f"{root.variable('jobs')}.transformList(i, j, {by_annotation}).flatten()"),
-    )
+    return Cel(f"{root.variable('jobs')}.transformList(i, j, {by_annotation}).flatten()")
 
 
-def _compile_claims(root: Root, say: Say) -> Cel:
-    return compile_claims(root, lambda at: say.at(FORBIDDEN, *at, what=_CLAIM, fix=_CLAIM_FIX))
-
-
-_WRITERS: Mapping[str, Callable[[Root, Say], Cel]] = {
-    **{name: partial(_compile_use, name) for name in USES},
-    "appArmor": _compile_app_armor,
-    "resourceClaims": _compile_claims,
-}
-"""By the name of a use, the function that writes an expression for its findings."""
 ForbidRule = Annotated[
     tuple[Forbidden, ...] | None,
     list_of("What pods may not use of their node."),
-    PolicyRule("forbid", (FORBIDDEN,), find_forbid, compile_forbid, reads=_USED_FIELDS),
+    PolicyRule("forbid", (FORBIDDEN,), find_forbid, compile_forbid, reads=_READ_FIELDS),
 ]

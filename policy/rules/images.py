@@ -9,7 +9,7 @@ from kube.model.images import full_name
 from kube.model.meta import Base, doc
 from policy.cel import Cel, CelPath, Index, Root, Say, cel_path, concat_lists, container_path, pod_path, text, texts
 from policy.fields import Word, has_wildcard, list_of
-from policy.judged import AGENT_IMAGE, JudgedJobSet, Namespace, Template
+from policy.judged import AGENT_IMAGE, JudgedJobSet, Namespace
 from policy.rule import PolicyRule, by_findings, container_fields, pod_fields
 from policy.sentences import invalid, sentence
 
@@ -51,25 +51,17 @@ DIGEST = sentence(
 )
 
 
-def images_of(template: Template) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The images of containers, init containers and volumes, each after its path below the pod spec."""
-    for field, i, container in template.containers:
-        if image := container.get("image"):
-            yield (field, i, "image"), image
-    for i, volume in enumerate(template.pod.get("volumes") or ()):
-        if image := (volume.get("image") or {}).get("reference"):
-            yield ("volumes", i, "image", "reference"), image
-
-
-def each_image(judged: JudgedJobSet) -> Iterator[tuple[Path, str]]:
-    """The images of the pods, each after its path in the JobSet. An image that is added to every pod comes once."""
-    yielded: set[Path] = set()
+def _images(judged: JudgedJobSet) -> dict[Path, str]:
+    """The images of containers, init containers and volumes by path. The image of the agent has one path."""
+    images_by_path: dict[Path, str] = {}
     for template in judged.templates:
-        for image_path, image in images_of(template):
-            path = template.at(*image_path)
-            if path not in yielded:
-                yielded.add(path)
-                yield path, image
+        for field, i, container in template.containers:
+            if image := container.get("image"):
+                images_by_path.setdefault(template.at(field, i, "image"), image)
+        for i, volume in enumerate(template.pod.get("volumes") or ()):
+            if image := (volume.get("image") or {}).get("reference"):
+                images_by_path.setdefault(template.at("volumes", i, "image", "reference"), image)
+    return images_by_path
 
 
 def find_image_registries(rule: ImageRegistries, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
@@ -82,37 +74,30 @@ def find_image_registries(rule: ImageRegistries, judged: JudgedJobSet, _: Namesp
     it has a dot, a colon or an upper-case letter, or is `localhost`.
     """
     prefixes = tuple(f"{entry.rstrip('/')}/" for entry in rule.allowed)
-    for path, image in each_image(judged):
+    for path, image in _images(judged).items():
         name = full_name(image)
         if not f"{name}/".startswith(prefixes):
             registry = name.rpartition("/")[0]
-            yield REGISTRY.at(path, image, registry=registry, allowed=lambda: _join_entries(rule))
-
-
-def _join_entries(rule: ImageRegistries) -> str:
-    return " or ".join(rule.allowed)
+            yield REGISTRY.at(path, image, registry=registry, allowed=lambda: " or ".join(rule.allowed))
 
 
 def find_images_by_digest(_: bool, judged: JudgedJobSet, __: Namespace) -> Iterator[FieldError]:
     """Every image has to be named by its digest, so that a restart runs the same program as the first attempt."""
-    for path, image in each_image(judged):
+    for path, image in _images(judged).items():
         if "@" not in image:
             yield DIGEST.at(path, image, name=image)
 
 
 _IMAGE_FIELDS = (*container_fields("image"), *pod_fields("volumes[].image.reference"), str(AGENT_IMAGE))
-_CONTAINER_IMAGE = "x.c.?image.orValue('')"
-_VOLUME_IMAGE = "x.v.?image.?reference.orValue('')"
 
 
 def _sources(root: Root) -> tuple[tuple[Cel, str, CelPath], ...]:
     """The sources of images, each as a CEL list, the CEL of the image in an item `x`, and the path of the image."""
-    container = container_path(".image")
-    volume = pod_path("x.j", ".volumes", Index("x.k"), ".image.reference")
+    volume_path = pod_path("x.j", ".volumes", Index("x.k"), ".image.reference")
     agents = f"{root.variable('agents')}.flatten()"
     return (
-        (root.variable("containers"), _CONTAINER_IMAGE, container),
-        (root.variable("volumes"), _VOLUME_IMAGE, volume),
+        (root.variable("containers"), "x.c.?image.orValue('')", container_path(".image")),
+        (root.variable("volumes"), "x.v.?image.?reference.orValue('')", volume_path),
         (Cel(f"({agents}.size() == 0 ? [] : [{agents}[0]])"), "x.image", cel_path(str(AGENT_IMAGE))),
     )
 
@@ -149,8 +134,7 @@ def _full_name(image: str) -> str:
 @by_findings
 def compile_image_registries(rule: ImageRegistries, say: Say, root: Root) -> Cel:
     prefixes = texts(f"{entry.rstrip('/')}/" for entry in rule.allowed)
-    allowed = " or ".join(rule.allowed)
-    registry = Cel("n.substring(0, n.lastIndexOf('/'))")
+    registry, allowed = Cel("n.substring(0, n.lastIndexOf('/'))"), " or ".join(rule.allowed)
 
     def findings_of(items: Cel, image: str, at: CelPath) -> Cel:
         finding = say.at(REGISTRY, *at, apart=Cel(f"string({image})"), registry=registry, allowed=allowed)

@@ -10,7 +10,7 @@ from kube.model.patterns import compile_pattern
 from policy.cel import Cel, Root, Say, below, concat_lists, list_if, quote_text, text, texts
 from policy.fields import MAX_PATTERN, Key, Word, list_of, map_by
 from policy.judged import METADATA, JudgedJobSet, Namespace
-from policy.rule import PolicyRule, by_findings, check_allowed, list_allowed
+from policy.rule import PolicyRule, by_findings, check_allowed, not_allowed
 from policy.sentences import invalid, sentence
 
 
@@ -54,8 +54,8 @@ def compile_required_queue(rule: RequiredQueue, say: Say, root: Root) -> Cel:
     no_queue = list_if(f"!{keys}.exists(k, {is_present})", missing)
     if rule.allowed is None:
         return no_queue
-    path, value = below("metadata.labels", "k"), quote_text(Cel(f"string({labels}[k])"))
-    other_queue = say.at(QUEUE, path, shown=value, allowed=list_allowed(rule.allowed))
+    path = below("metadata.labels", "k")
+    other_queue = not_allowed(QUEUE, (path, path), f"string({labels}[k])", rule.allowed, say)
     return concat_lists(
         no_queue,
         Cel(f"{keys}.filter(k, {is_present} && !({labels}[k] in {texts(rule.allowed)})).map(k, {other_queue})"),

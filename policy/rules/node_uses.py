@@ -202,5 +202,6 @@ USES: Final[Mapping[str, Use]] = {
             for kind in ("httpGet", "tcpSocket")
         ),
     ),
+    "resourceClaims": Use("a claim for devices", "remove it, and request a resource that counts them", ()),
 }
-"""The uses by their name in a policy."""
+"""The uses by their name in a policy. For claims, which several kinds of objects have, it has no fields."""

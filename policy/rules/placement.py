@@ -16,14 +16,13 @@ from policy.cel import (
     concat_lists,
     list_if,
     pod_path,
-    quote_text,
     template_path,
     text,
     texts,
 )
 from policy.fields import Key, Name, list_of
 from policy.judged import METADATA, JudgedJobSet, Namespace, Template
-from policy.rule import PolicyRule, by_findings, check_allowed, job_fields, list_allowed, pod_fields
+from policy.rule import PolicyRule, by_findings, check_allowed, job_fields, not_allowed, pod_fields
 from policy.sentences import caution, sentence
 
 
@@ -66,7 +65,7 @@ def find_priority_classes(rule: PriorityClasses, judged: JudgedJobSet, _: Namesp
 def compile_priority_classes(rule: PriorityClasses, say: Say, root: Root) -> Cel:
     name = "string(p.?priorityClassName.orValue(''))"
     at = pod_path("i", ".priorityClassName")
-    other = say.at(PRIORITY, *at, shown=quote_text(Cel(name)), allowed=list_allowed(rule.allowed))
+    other = not_allowed(PRIORITY, at, name, rule.allowed, say)
     missing = say.at(NO_PRIORITY, *at, allowed=", ".join(rule.allowed))
     wrong = f"{name} != '' && !({name} in {texts(rule.allowed)})"
     lists = [Cel(f"{root.variable('changedPods')}.transformList(i, p, {wrong}, {other})")]
@@ -114,10 +113,10 @@ def _topology(judged: JudgedJobSet, template: Template) -> tuple[str, Path]:
     """
     job_metadata_path = template.path.at("template", "metadata")
     pod_metadata_path = template.job_path.at("template", "metadata")
-    set_annotations, key = judged.js.metadata.annotations, keys.EXCLUSIVE_TOPOLOGY
+    key = keys.EXCLUSIVE_TOPOLOGY
     for annotations, path in (
         (template.rjob.annotations, job_metadata_path),
-        (set_annotations, METADATA),
+        (judged.js.metadata.annotations, METADATA),
         (template.rjob.pod_annotations, pod_metadata_path),
     ):
         if key in annotations:
@@ -145,8 +144,7 @@ def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root
         """An expression for the findings about the topology `value` at a path."""
         lists = []
         if rule.allowed is not None:
-            value_text = quote_text(Cel(f"string({value})"))
-            finding = say.at(TOPOLOGY, *at, shown=value_text, allowed=list_allowed(rule.allowed))
+            finding = not_allowed(TOPOLOGY, at, f"string({value})", rule.allowed, say)
             lists.append(list_if(f"{value} != '' && !({value} in {texts(rule.allowed)})", finding))
         if rule.required:
             missing = say.at(NO_TOPOLOGY, *at, allowed=", ".join(rule.allowed or ()) or "any")

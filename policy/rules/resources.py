@@ -19,14 +19,13 @@ from policy.cel import (
     concat_lists,
     container_path,
     pod_path,
-    quote_text,
     template_path,
     text,
     texts,
 )
 from policy.fields import Key, list_of
 from policy.judged import JudgedJobSet, Namespace, Template
-from policy.rule import PolicyRule, by_findings, check_allowed, container_fields, job_fields, list_allowed, pod_fields
+from policy.rule import PolicyRule, by_findings, check_allowed, container_fields, job_fields, not_allowed, pod_fields
 from policy.sentences import caution, sentence
 
 RESOURCE = sentence("allowedResources", ErrorType.NOT_SUPPORTED, "this resource is not allowed", "{allowed}")
@@ -127,10 +126,11 @@ IS_DEVICE_CLASS = f"string(r).startsWith({text(DEVICE_CLASS)})"
 
 @by_findings
 def compile_allowed_resources(rule: tuple[str, ...], say: Say, root: Root) -> Cel:
-    def finding(at: CelPath) -> Cel:
-        return say.at(RESOURCE, *at, shown=quote_text(Cel("string(r)")), allowed=list_allowed(rule))
-
-    return concat_lists(*_findings_by_resource(root, f"!(r in {texts(rule)})", finding))
+    return concat_lists(
+        *_findings_by_resource(
+            root, f"!(r in {texts(rule)})", lambda at: not_allowed(RESOURCE, at, "string(r)", rule, say)
+        )
+    )
 
 
 def _findings_by_resource(root: Root, condition: str, finding: Callable[[CelPath], Cel]) -> list[Cel]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from policy.registry import RULES
-from policy.rules.baseline import USE_NAMES
+from policy.rules.node_uses import USES
 from tests.support.cluster.client_calls import COUNTERS, idle, path, post
 from tests.support.cluster.jobs import group, manifest
 from tests.support.cluster.requests import MERGE, replace_object, request, wait_for
@@ -32,7 +32,7 @@ MET: dict[str, Any] = {
     "imageRegistries": {"allowed": ["docker.io/library"]},
     "requiredRequests": {"resources": ["cpu"]},
     "allowedResources": ["cpu", "memory"],
-    "forbid": list(USE_NAMES),
+    "forbid": list(USES),
     "managedBy": {"allowed": ["jobset.sigs.k8s.io/jobset-controller", "kueue.x-k8s.io/multikueue"]},
     "networkDNS": "Enabled",
     "restartStrategies": {"allowed": ["Recreate"]},

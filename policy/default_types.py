@@ -7,7 +7,7 @@ from api.policies import INT32, INT64
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import Base, doc
 from kube.model.validation import dns1123_subdomain, label_value
-from policy.fields import MAX_ITEMS
+from policy.fields import map_by
 from policy.sentences import invalid
 
 MAX_LABELS = 64
@@ -61,11 +61,7 @@ class Defaults(Base, frozen=True, kw_only=True):
     ] = {}
     tolerations: Annotated[
         tuple[DefaultToleration, ...],
-        doc(
-            "Tolerations of pods. A taint for which the author has written a toleration is left alone.",
-            maxItems=MAX_ITEMS,
-            **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key"]},
-        ),
+        map_by("key", "Tolerations of pods. A taint for which the author has written a toleration is left alone."),
     ] = ()
 
     def faults(self, path: Path) -> Iterator[FieldError]:

@@ -10,6 +10,7 @@ from kube.model.validation import dns1123_subdomain
 from policy.evaluate import as_warning, rules_in_force
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import format_time, standing, time_of
+from policy.fields import has_wildcard
 from policy.judged import Namespace
 from policy.sentences import source
 from policy.types import JobSetPolicy
@@ -87,7 +88,7 @@ def own_faults(exception: JobSetPolicyException) -> list[FieldError]:
         faults.append(NO_NAMES.at(SPEC.at("match", "names")))
     for i, name in enumerate(spec.match.names or ()):
         name_path = SPEC.at("match", "names", i)
-        if "*" in name or "?" in name:
+        if has_wildcard(name):
             faults.append(WILDCARD.at(name_path, name))
         else:
             faults += [NAME.at(name_path, name, complaint=complaint) for complaint in dns1123_subdomain(name)]

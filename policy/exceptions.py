@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from policy.durations import seconds_of
 from policy.evaluate import rules_in_force
 from policy.exception_types import JobSetPolicyException
+from policy.fields import seconds_of
 from policy.judged import JudgedJobSet, Namespace
 from policy.mismatch import namespace_mismatch
 from policy.namespaces import DEFAULT

@@ -71,11 +71,6 @@ class Template:
         except (AttributeError, KeyError, TypeError):
             return self.rjob.pod_spec
 
-    @property
-    def annotations(self) -> dict[str, str]:
-        """The annotations of the pod template."""
-        return ((self.rjob.job_spec.get("template") or {}).get("metadata") or {}).get("annotations") or {}
-
     def at(self, *parts: str | int) -> Path:
         """The path in the JobSet of the value at `parts` below the pod spec."""
         match parts:
@@ -184,7 +179,7 @@ class JudgedJobSet:
             _claims_by_template(entry.resource_claims)
             + sum(template.jobs for template in self.templates if template.rjob.name in entry.target_replicated_jobs)
             * _claims_by_template(entry.job.resource_claims if entry.job else ())
-            for entry in self._groups
+            for entry in self.groups
         ) + sum(
             template.jobs * sum(not claim.get("resourceClaimName") for claim in template.claims_of_job)
             for template in self.templates
@@ -193,14 +188,15 @@ class JudgedJobSet:
     @cached_property
     def named_claims(self) -> frozenset[str]:
         """The names of existing claims for devices that the JobSet uses."""
-        claim_lists = [entry.resource_claims for entry in self._groups]
-        claim_lists += [entry.job.resource_claims for entry in self._groups if entry.job]
+        claim_lists = [entry.resource_claims for entry in self.groups]
+        claim_lists += [entry.job.resource_claims for entry in self.groups if entry.job]
         names = {claim.resource_claim_name for claims in claim_lists for claim in claims}
         names |= {claim.get("resourceClaimName") or "" for item in self.templates for claim in item.claims_of_job}
         return frozenset(names - {""}).union(*(template.claims.existing for template in self.templates))
 
     @property
-    def _groups(self) -> tuple[EntryScheduling, ...]:
+    def groups(self) -> tuple[EntryScheduling, ...]:
+        """The entries of `spec.scheduling.replicatedJobs`."""
         return self.js.spec.scheduling.replicated_jobs if self.js.spec.scheduling else ()
 
 

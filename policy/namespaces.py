@@ -1,68 +1,42 @@
 """Records of namespaces with their labels and the annotations that policies name. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from api.keys import NAMESPACE_NAME
 from kube.model.field import SPEC
-from kube.model.meta import Base
+from kube.model.meta import Base, Identity, ObjectMeta
 from policy.fields import records
 from policy.judged import Namespace
 from policy.limits import Limit
 from policy.types import JobSetPolicy
 
 
-class _Meta(Base, frozen=True, kw_only=True):
-    name: str = ""
-    resource_version: str = ""
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+class KnownNamespace(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of a namespace that policies read. It has only annotations whose keys are in `annotation_keys`."""
+
+    metadata: Identity
+    namespace: Namespace
+    annotation_keys: frozenset[str]
 
 
 class NamespaceMetadata(Base, frozen=True, kw_only=True):
     """The metadata of a namespace."""
 
-    metadata: _Meta
+    metadata: ObjectMeta
 
-
-class KnownNamespace(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a namespace that policies read. It has only annotations whose keys are in `asked`."""
-
-    read: Namespace
-    asked: frozenset[str]
-    resource_version: str
-
-    @property
-    def name(self) -> str:
-        return self.read.name
-
-    @property
-    def namespace(self) -> str:
-        return ""
-
-    @property
-    def uid(self) -> str:
-        """The name of the namespace. It is enough to identify a namespace that is only read."""
-        return self.read.name
-
-    @property
-    def metadata(self) -> "KnownNamespace":
-        return self
-
-
-def keeping(kept_keys: Callable[[], frozenset[str]]) -> Callable[[NamespaceMetadata], KnownNamespace]:
-    """A function that drops all annotations of a namespace but those whose keys `kept_keys` returns at the time."""
-
-    def reduce(namespace: NamespaceMetadata) -> KnownNamespace:
-        meta, keys = namespace.metadata, kept_keys()
-        annotations = {key: meta.annotations[key] for key in keys if key in meta.annotations}
+    def known(self, annotation_keys: frozenset[str]) -> KnownNamespace:
+        """The fields of the namespace that policies read, with the annotations that have these keys."""
+        meta = self.metadata
         return KnownNamespace(
-            read=Namespace(meta.name, meta.labels, annotations), asked=keys, resource_version=meta.resource_version
+            metadata=Identity(name=meta.name, uid=meta.uid, resource_version=meta.resource_version),
+            namespace=Namespace(
+                meta.name, meta.labels, {key: text for key, text in meta.annotations.items() if key in annotation_keys}
+            ),
+            annotation_keys=annotation_keys,
         )
-
-    return reduce
 
 
 def annotation_keys(policies: Iterable[JobSetPolicy]) -> frozenset[str]:

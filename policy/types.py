@@ -14,7 +14,7 @@ from api.policies import ATOMIC, SET
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import Base, ObjectMeta, doc
 from policy.default_types import MAX_LABELS, TOO_MANY, Defaults
-from policy.durations import DURATION
+from policy.fields import DURATION
 from policy.kinds import PolicyId
 from policy.registry import Rules
 from policy.sentences import invalid

@@ -12,7 +12,7 @@ from kube.options import COMMAND_TIMEOUT
 from kube.resources import NAMESPACES, Resource
 from policy.exception_types import JobSetPolicyException
 from policy.judged import Namespace
-from policy.namespaces import NamespaceMetadata, annotation_keys, keeping
+from policy.namespaces import NamespaceMetadata, annotation_keys
 from policy.types import JobSetPolicy, JobSetPolicyObject
 from webhooks.policy.watches import JOBSET_POLICIES, POLICY_EXCEPTIONS
 
@@ -77,7 +77,7 @@ class Namespaces:
                 raise NoNamespaceError(f"there is no namespace {name}") from error
             except Forbidden as error:
                 raise no_right(error, NAMESPACES) from error
-            self._cache[name] = keeping(lambda: annotation_keys(self.policies))(metadata).read
+            self._cache[name] = metadata.known(annotation_keys(self.policies)).namespace
         return self._cache[name]
 
 

@@ -113,8 +113,8 @@ class PolicyReconciler:
                 self._enqueue_affected(queue, names, exceptions)
 
         def namespace_changed(_: ChangeKind, old: KnownNamespace | None, new: KnownNamespace | None) -> None:
-            if old is not None and new is not None and old.read.labels != new.read.labels:
-                for exception in self.source.exceptions(new.name):
+            if old is not None and new is not None and old.namespace.labels != new.namespace.labels:
+                for exception in self.source.exceptions(new.metadata.name):
                     queue.add(_request(exception))
 
         policies.on_event(policy_changed)

@@ -32,7 +32,7 @@ def _find_uses(name: str, template: Template) -> Iterator[tuple[Path, Any]]:
         yield from ((path, None) for path in claims_of_pods(template))
     elif name == "appArmor":
         path = template.job_path.at("template", "metadata", "annotations")
-        for key, value in template.annotations.items():
+        for key, value in template.rjob.pod_annotations.items():
             if key.startswith(APP_ARMOR) and not (value in APP_ARMOR_HARMLESS or value.startswith(APP_ARMOR_LOCAL)):
                 yield path.at(key), value
 

@@ -7,19 +7,7 @@ from api import keys
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import Base, doc
 from kube.model.validation import dns1123_subdomain
-from policy.cel import (
-    Cel,
-    CelPath,
-    Root,
-    Say,
-    cel_path,
-    concat_lists,
-    list_if,
-    pod_path,
-    template_path,
-    text,
-    texts,
-)
+from policy.cel import Cel, CelPath, Root, Say, cel_path, concat_lists, list_if, pod_path, template_path, text, texts
 from policy.fields import Key, Name, list_of
 from policy.judged import METADATA, JudgedJobSet, Namespace, Template
 from policy.rule import PolicyRule, by_findings, check_allowed, job_fields, not_allowed, pod_fields

@@ -62,10 +62,13 @@ def find_allowed_resources(rule: tuple[str, ...], judged: JudgedJobSet, _: Names
             yield from check_allowed(RESOURCE, path, name, rule)
 
 
+_KINDS = ("requests", "limits")
+
+
 def _named_resources(template: Template) -> Iterator[tuple[Path, str]]:
     """The resources that a pod, its containers or its overhead name, each after its path."""
     for parts, holder in resource_holders(template.rjob.pod_spec):
-        for kind in ("requests", "limits"):
+        for kind in _KINDS:
             for name in (holder.get("resources") or {}).get(kind) or ():
                 yield template.pod_path.at(*parts, "resources", kind, name), name
     for name in template.pod.get("overhead") or ():
@@ -84,9 +87,7 @@ def claims_of_groups(judged: JudgedJobSet) -> Iterator[Path]:
     for template in judged.templates:
         for k, _ in enumerate(template.claims_of_job):
             yield template.job_path.at("scheduling", "resourceClaims", k)
-    scheduling = judged.js.spec.scheduling
-    entries = scheduling.replicated_jobs if scheduling else ()
-    for i, entry in enumerate(entries):
+    for i, entry in enumerate(judged.groups):
         path = SPEC.at("scheduling", "replicatedJobs", i)
         for claims_path, claims in (
             (path, entry.resource_claims),
@@ -114,7 +115,6 @@ CLAIMS = (
     *_RESOURCE_NAME_FIELDS,
 )
 """The fields by which pods and their groups claim devices."""
-_KINDS = ("requests", "limits")
 _NAME = below("", "string(r)")
 GROUPS = "{}.?spec.?scheduling.?replicatedJobs.orValue([])"
 """A template for the list of `spec.scheduling.replicatedJobs` in CEL."""

@@ -242,17 +242,11 @@ def _cel_label_findings(rule: NodeSelectors, at: CelPath, selection: _Selection,
     conditional = f"!(key in {allowed}) ? [{key_finding}] : "
     for label in rule.allowed:
         if label.values is not None:
-            conditional += _cel_value_finding(label, at, selection, say)
+            allowed_text = f"allowed are: {', '.join(label.values)}"
+            finding = say.at(NODE_VALUE, *at, apart=selection.stated, key=label.key, allowed=allowed_text)
+            is_allowed = f"{selection.by_value} && {selection.values}.all(v, v in {texts(label.values)})"
+            conditional += f"key == {text(label.key)} && !({is_allowed}) ? [{finding}] : "
     return Cel(f"({conditional}[])")
-
-
-def _cel_value_finding(label: NodeLabel, at: CelPath, selection: _Selection, say: Say) -> str:
-    """The beginning of a conditional expression: the finding that a value of the label is not allowed."""
-    allowed_values = label.values or ()
-    allowed_text = f"allowed are: {', '.join(allowed_values)}"
-    finding = say.at(NODE_VALUE, *at, apart=selection.stated, key=label.key, allowed=allowed_text)
-    is_allowed = f"{selection.by_value} && {selection.values}.all(v, v in {texts(allowed_values)})"
-    return f"key == {text(label.key)} && !({is_allowed}) ? [{finding}] : "
 
 
 NodeSelectorsRule = Annotated[

@@ -9,7 +9,7 @@ from kube.model.field import SPEC, ErrorType, FieldError, Rule
 from kube.model.meta import doc
 from kube.model.quantity import WHOLE_PATTERN
 from policy.cel import Cel, Root, Say, list_if, text
-from policy.durations import DURATION, seconds_of
+from policy.fields import DURATION, seconds_of
 from policy.judged import JudgedJobSet, Namespace
 from policy.limits import CelNumbers, Limit, Number, check_limit, effective_limit, limit_sentence, single_number
 from policy.rule import NOTHING, Compiled, PolicyRule

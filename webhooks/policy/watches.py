@@ -21,7 +21,7 @@ from kube.resources import NAMESPACES, Resource
 from policy.exception_types import JobSetPolicyException
 from policy.judged import Namespace
 from policy.kinds import API_VERSION, EXCEPTION_KIND, EXCEPTION_PLURAL, GROUP, KIND, PLURAL, VERSION
-from policy.namespaces import KnownNamespace, NamespaceMetadata, annotation_keys, keeping
+from policy.namespaces import KnownNamespace, NamespaceMetadata, annotation_keys
 from policy.types import JobSetPolicy
 
 log = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class PolicyWatches:
         self._read_slots = asyncio.Semaphore(MAX_READS)
         self._namespaces: Informer[KnownNamespace] | None = None
         self._exceptions: Informer[JobSetPolicyException] | None = None
-        self._annotations: frozenset[str] = frozenset()
+        self._annotation_keys: frozenset[str] = frozenset()
         self.in_force: tuple[JobSetPolicy, ...] = ()
         """The policies, ordered by name."""
 
@@ -109,13 +109,13 @@ class PolicyWatches:
 
         Raises `KubeError` or `TimeoutError`.
         """
-        annotations = self._annotations
+        annotation_keys = self._annotation_keys
         cached = self._namespaces and self._namespaces.store.get("", name)
-        if cached and cached.asked >= annotations:
-            return cached.read
+        if cached and cached.annotation_keys >= annotation_keys:
+            return cached.namespace
         async with asyncio.timeout(READ_TIMEOUT), self._read_slots:
             metadata = await self._client.get(NAMESPACES, name, type=NamespaceMetadata, timeout=READ_TIMEOUT)
-        return keeping(lambda: annotations)(metadata).read
+        return metadata.known(annotation_keys).namespace
 
     def exceptions(self, namespace: str) -> list[JobSetPolicyException]:
         """The exceptions in a namespace, in force or not."""
@@ -148,7 +148,7 @@ class PolicyWatches:
             else:
                 if self.in_force:
                     self._changed.set()
-                self._namespaces, self._exceptions, self._annotations, self.in_force = None, None, frozenset(), ()
+                self._namespaces, self._exceptions, self._annotation_keys, self.in_force = None, None, frozenset(), ()
                 self._settled.set()
                 await asyncio.sleep(self._pauses.while_absent)
 
@@ -179,7 +179,7 @@ class PolicyWatches:
             self._client,
             NAMESPACES,
             NamespaceMetadata,  # type: ignore[arg-type]  # the transform returns `KnownNamespace`
-            transform=keeping(lambda: self._annotations),
+            transform=lambda namespace: namespace.known(self._annotation_keys),
             metadata_only=True,
         )
         policies.on_event(lambda *_: self._put_into_force(policies))
@@ -227,8 +227,8 @@ class PolicyWatches:
             return
         self._changed.set()
         self.in_force = tuple(sorted(policies.store.list(), key=lambda policy: policy.metadata.name))
-        annotations = annotation_keys(self.in_force)
-        has_new_annotations = not annotations <= self._annotations
-        self._annotations = annotations
-        if has_new_annotations and self._namespaces is not None:
+        keys = annotation_keys(self.in_force)
+        has_new_keys = not keys <= self._annotation_keys
+        self._annotation_keys = keys
+        if has_new_keys and self._namespaces is not None:
             self._namespaces.relist()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from authoring.rule_catalogue import all_rules
 from cli import main as cli
 from dev.reference.policies import pages
 from policy.registry import RULES
@@ -43,3 +44,7 @@ def test_each_rule_has_a_page_and_nothing_else_stands_beside_them():
         "suites.md",
     }
     assert {path.stem for path in EXAMPLES.glob("*")} == {kebab(rule.name) for rule in RULES.values()}
+
+
+def test_each_message_of_a_rule_is_in_the_list_of_errors():
+    assert {message.id for rule in RULES.values() for message in rule.says} <= {message.id for message in all_rules()}

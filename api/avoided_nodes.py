@@ -9,22 +9,15 @@ from api import keys
 from api.exclusive import topology_of
 from api.jobset import JobSet
 from api.jobset_status import FailedNode
-from api.policies import AvoidNodes
 from kube.model.meta import JSON, age
 
 GATE = "JobSetAvoidNodes"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def policy_of(js: JobSet) -> AvoidNodes | None:
-    """The set's policy for nodes that caused failures; None if the set has no such policy."""
-    policy = js.spec.failure_policy
-    return policy.avoid_nodes if policy is not None else None
-
-
 def recent_failures(js: JobSet, now: str) -> tuple[FailedNode, ...]:
     """The nodes whose failures still count, in the order of their last failure."""
-    policy = policy_of(js)
+    policy = js.failure_policy.avoid_nodes
     if policy is None:
         return ()
     return tuple(node for node in js.status.failed_nodes if age(node.last_time, now) < policy.for_seconds)
@@ -32,7 +25,7 @@ def recent_failures(js: JobSet, now: str) -> tuple[FailedNode, ...]:
 
 def nodes_to_avoid(js: JobSet, now: str) -> tuple[FailedNode, ...]:
     """The nodes that the pods of new Jobs keep away from, in the order of their last failure."""
-    policy = policy_of(js)
+    policy = js.failure_policy.avoid_nodes
     if policy is None:
         return ()
     nodes = [node for node in recent_failures(js, now) if node.failures >= policy.after_failures]

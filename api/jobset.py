@@ -322,6 +322,9 @@ class JobSetSpec(Base, frozen=True, kw_only=True):
     ] = ()
 
 
+_NO_FAILURE_POLICY = FailurePolicy()
+
+
 class JobSet(Base, frozen=True, kw_only=True):
     """A set of Jobs that run as one."""
 
@@ -335,6 +338,11 @@ class JobSet(Base, frozen=True, kw_only=True):
     def is_ours(self) -> bool:
         """Whether this controller manages the JobSet, and not another controller that `spec.managedBy` names."""
         return self.spec.managed_by in {None, CONTROLLER_NAME}
+
+    @property
+    def failure_policy(self) -> FailurePolicy:
+        """`spec.failurePolicy`, empty when absent."""
+        return self.spec.failure_policy or _NO_FAILURE_POLICY
 
     @property
     def restarts_in_place(self) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from api import keys
 from api.event import SeenEvent
-from controllers.planning.node_failure import GATE, OUT_OF_SERVICE, UNREACHABLE, policy_of
+from controllers.planning.node_failure import GATE, OUT_OF_SERVICE, UNREACHABLE
 from diagnose.answers import Answer, KeyedFinding, about_jobs
 from diagnose.case import Case
 from diagnose.disruptions import disruption_fix
@@ -118,7 +118,7 @@ def _pod_deletion_command(case: Case, node: str) -> str:
 
 def _policy_findings(case: Case, since: str) -> tuple[Finding, ...]:
     """The finding about what the failure policy does about a node that has failed at `since`."""
-    policy, fix = policy_of(case.facts.jobset), ""
+    policy, fix = case.facts.jobset.failure_policy.node_failure, ""
     seconds_left = _time_left(case, since)
     limit = f"spec.failurePolicy.nodeFailure.afterSeconds is {policy.after_seconds if policy else 0}"
     if policy is None:
@@ -141,7 +141,7 @@ def _time_left(case: Case, since: str) -> float | None:
 
     None if the policy should have acted, or there is no policy, or `since` is not known.
     """
-    policy, waited = policy_of(case.facts.jobset), seconds_since(since, case.facts.now)
+    policy, waited = case.facts.jobset.failure_policy.node_failure, seconds_since(since, case.facts.now)
     if policy is None or waited >= policy.after_seconds + _POLICY_MARGIN:
         return None
     return max(policy.after_seconds - waited, 0)
@@ -258,7 +258,7 @@ def _blocking_taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]
 
 def _forced_deletion(case: Case, since: str) -> tuple[Level, tuple[Finding, ...]]:
     """A level and a finding on whether the manager deletes the pods of a node that has failed at `since`."""
-    policy, seconds_left = policy_of(case.facts.jobset), _time_left(case, since)
+    policy, seconds_left = case.facts.jobset.failure_policy.node_failure, _time_left(case, since)
     field, level, fix = "spec.failurePolicy.nodeFailure.forceDeletePods", Level.FAULT, ""
     if policy is None or not policy.force_delete_pods:
         message = f"{field} is not set: the manager does not delete it"

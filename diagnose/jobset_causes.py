@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from api import keys, stored_defaults
-from api.avoided_nodes import nodes_to_avoid, policy_of, recent_failures
+from api.avoided_nodes import nodes_to_avoid, recent_failures
 from api.jobset import JobSet
 from api.spares import has_nodes_of, running_part, spares_of
 from controllers.planning import finished
@@ -251,7 +251,7 @@ def _is_pending(pod: SeenPod) -> bool:
 def avoided_nodes(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     """A note on nodes that failed the set: whether new pods avoid them, and for how long."""
     js, now = case.facts.jobset, case.facts.now.isoformat()
-    policy, avoided_names = policy_of(js), {node.name for node in nodes_to_avoid(js, now)}
+    policy, avoided_names = js.failure_policy.avoid_nodes, {node.name for node in nodes_to_avoid(js, now)}
     if policy is None:
         return
     because = []

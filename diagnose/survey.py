@@ -100,7 +100,7 @@ def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
     js = js_without_spares.with_current_replicas
     layout = layout_of(js)
     children = sort_jobs(js, jobs, layout, gates)
-    stages = Stages(js, counters.count(js, children), children)
+    stages = Stages(js, counters.count_jobs(js, children), children)
     unsettled = [child for child in children.active if child.job.spec.suspend or not is_job_ready(child.job)]
     missing = _missing_jobs(js, layout, children)
     unmet = {rjob.name: conditions for rjob in js.spec.replicated_jobs if (conditions := stages.unmet(rjob))}

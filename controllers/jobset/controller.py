@@ -29,7 +29,7 @@ from controllers.jobset.memory import Memories, Memory, Until
 from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.node_watches import NodeWatches
 from controllers.jobset.pending_pods import find_pending_pods
-from controllers.jobset.spare_pods import note_served, with_read_pool, with_spare_pods
+from controllers.jobset.spare_pods import note_served_pods, with_read_pool, with_spare_pods
 from controllers.jobset.unscheduled_pods import UnscheduledPods
 from controllers.jobset.watches import BY_SET
 from controllers.planning import placeholders, spares
@@ -226,7 +226,7 @@ class JobSetReconciler:
 
         await self._executor.execute(js, plan, on_stored, memory.refused_jobs, confirmed=memory.confirmed)
         if self._caches.spare_pods is not None:
-            note_served(memory, plan.actions, clock())
+            note_served_pods(memory, plan.actions, clock())
         if plan.actions:
             self._write_seconds = clock() - start_time
         memory.confirmed = memory.confirmed or needs_read or bool(stored)

@@ -339,10 +339,10 @@ class Executor:
 
     def event(self, js: JobSet, event: Event) -> None:
         """Record an event."""
-        self.recorder.record(reference(js), event.type, event.reason, event.note, distinct=event.distinct)
+        self.recorder.record(jobset_reference(js), event.type, event.reason, event.note, distinct=event.distinct)
 
 
-def reference(js: JobSet) -> Reference:
+def jobset_reference(js: JobSet) -> Reference:
     """The reference to the JobSet in events about it."""
     return Reference(
         api_version=keys.API_VERSION,

@@ -54,7 +54,7 @@ async def list_failed_pods(
     pods_by_job: dict[str, tuple[FailedPod, ...]] = {uid: () for _, uid in pod_query.jobs}
     try:
         async for pods in _pages(client, namespace, pod_query, page):
-            for uid, new_pods in _by_job(pods).items():
+            for uid, new_pods in _pods_by_job(pods).items():
                 if uid in pods_by_job:
                     pods_by_job[uid] = tuple(keep(uid, (*pods_by_job[uid], *new_pods)))
     except (KubeError, TimeoutError) as error:
@@ -87,16 +87,16 @@ async def _pages(
             options["continue_token"] = pods.metadata.continue_token
 
 
-def _by_job(pods: Iterable[DetailedPod]) -> dict[str, list[FailedPod]]:
+def _pods_by_job(pods: Iterable[DetailedPod]) -> dict[str, list[FailedPod]]:
     """Summaries of pods by UID of the Job that controls them. The label by which they are listed may be forged."""
     by_job: dict[str, list[FailedPod]] = {}
     for pod in pods:
         if (owner := owning_job(pod.metadata)) is not None:
-            by_job.setdefault(owner.uid, []).append(summary(pod))
+            by_job.setdefault(owner.uid, []).append(failed_pod(pod))
     return by_job
 
 
-def summary(pod: DetailedPod) -> FailedPod:
+def failed_pod(pod: DetailedPod) -> FailedPod:
     """The part of a failed pod that decisions need.
 
     If no container ran, the pod ended when it became not ready, or when the kubelet, which refused it, first saw it.

@@ -15,7 +15,6 @@ from api.names import job_name_predicate
 from api.nodes import EVICTION, FAILURE_TAINTS, BoundPod, DetailedNode, Node, bound_pod, node_transform
 from api.pod import DetailedPod
 from controllers.planning import maintenance
-from controllers.planning.node_failure import policy_of
 from controllers.planning.observed import PodOnTaintedNode
 from kube.client import Client
 from kube.controller import Request
@@ -96,7 +95,9 @@ class NodeWatches:
 
         def enqueue_set(pod: BoundPod) -> None:
             js = self._jobsets.get(pod.namespace, pod.jobset)
-            if js is not None and js.metadata.uid == pod.jobset_uid and (policy_of(js) or maintenance.policy_of(js)):
+            if js is None or js.metadata.uid != pod.jobset_uid:
+                return
+            if js.failure_policy.node_failure or js.failure_policy.maintenance:
                 queue.add(Request(pod.namespace, pod.jobset))
 
         self.nodes.on_event(node_changed)
@@ -104,7 +105,7 @@ class NodeWatches:
 
     def failed_pods(self, js: JobSet, now: str) -> tuple[PodOnTaintedNode, ...]:
         """The pods of a set on failed nodes. A failure whose time is not known begins when it was first seen."""
-        pods = [] if policy_of(js) is None else self._pods(js)
+        pods = [] if js.failure_policy.node_failure is None else self._pods(js)
         failures = {name: taints for name in {pod.node for pod in pods} if (taints := self._taints(name))}
         since: dict[str, tuple[str, str]] = {}
         for name, taints in failures.items():
@@ -121,7 +122,7 @@ class NodeWatches:
         A pod is evicted by the Eviction API, or by one of these taints with effect NoExecute. The names include nodes
         from the status that have such a taint and no pods of the set any more.
         """
-        policy = maintenance.policy_of(js)
+        policy = js.failure_policy.maintenance
         if policy is None:
             return (), frozenset()
         pods, taints = self._pods(js), frozenset(policy.taint_keys)

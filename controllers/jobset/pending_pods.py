@@ -59,7 +59,7 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
             _keep_oldest(nodeless, uid, pending_pod)
         if is_unschedulable(pod):
             _keep_oldest(unschedulable, uid, pending_pod)
-    time_limits = start_limits(observed.jobset)
+    time_limits = start_limits(observed.jobset.failure_policy)
     pending_pods = {
         uid: dataclasses.replace(pod, nodeless=nodeless.get(uid), unschedulable=unschedulable.get(uid))
         for uid, pod in oldest.items()

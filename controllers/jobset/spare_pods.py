@@ -56,7 +56,7 @@ async def with_read_pool(client: Client, observed: Observed, pods: Store[PoolPod
     return with_spare_pods(observed, pods, memory, asyncio.get_running_loop().time())
 
 
-def note_served(memory: Memory, actions: Iterable[Action], clock: float) -> None:
+def note_served_pods(memory: Memory, actions: Iterable[Action], clock: float) -> None:
     """Remember the pods that were given places at the time `clock`."""
     served = {action.pod_uid: clock for action in actions if isinstance(action, GivePlace)}
     if served:

@@ -274,7 +274,7 @@ class _Sorting:
         if self._restart_job:
             # A Job without the label was created while the gate was off: it was never restarted alone.
             labeled_restarts = integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)) or 0
-            stored_restarts = _restarts_of_job(group.restarts, index)
+            stored_restarts = restarts_of_job(group.restarts, index)
             if labeled_restarts < stored_restarts:
                 if not child.was_deleted:
                     self._previous.append(child)
@@ -327,7 +327,7 @@ class _Sorting:
         )
 
 
-def _restarts_of_job(restarts: tuple[int, ...], index: int) -> int:
+def restarts_of_job(restarts: tuple[int, ...], index: int) -> int:
     """How often the Job with this index was restarted alone (gate RestartJob)."""
     return restarts[index] if index < len(restarts) else 0
 

@@ -13,6 +13,7 @@ from api.features import FeatureGates
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from api.layout import JobRange, Layout, layout_of
+from api.policies import FailurePolicy
 from controllers.planning import batch_deletion, counters, groups, spares
 from controllers.planning.actions import CreateJob
 from controllers.planning.child_jobs import ChildJobs, sort_jobs
@@ -30,8 +31,9 @@ class Context:
     """One JobSet as it was observed. From step to step only `status` and `job_budget` change.
 
     - `now`: RFC 3339 in UTC, whole seconds.
-    - `js`: the JobSet as stored, with the current number of Jobs if it is elastic. `children`: its Jobs by state.
-      `counts`: for each ReplicatedJob, how many of its Jobs are in each state.
+    - `js`: the JobSet as stored, with the current number of Jobs if it is elastic. `failure_policy`: its failure
+      policy, empty if it has none. `children`: its Jobs by state. `counts`: for each ReplicatedJob, how many of its
+      Jobs are in each state.
     - `stages`: which ReplicatedJobs may start. `groups`: what to do about groups, and which Jobs wait for them.
     - `leftovers`: names of Jobs that do not exist, but have pods of earlier attempts; None: not known.
       `may_leave_pods`: whether there may be such pods.
@@ -49,6 +51,7 @@ class Context:
     gates: FeatureGates
     limits: Limits
     js: JobSet
+    failure_policy: FailurePolicy
     layout: Layout
     ranges: dict[str, JobRange]
     children: ChildJobs
@@ -95,7 +98,7 @@ def context(
     ranges = layout.ranges_by_name()
     sort = sort_jobs if sorted_jobs is None else sorted_jobs.sort
     children = sort(js, observed.jobs, layout, gates, observed.departed)
-    counts = counters.count(js, children)
+    counts = counters.count_jobs(js, children)
     stages = Stages(js, counts, children)
     may_leave_pods = batch_deletion.may_leave_pods(js, children, layout, gates, limits)
     leftovers = batch_deletion.names_with_leftovers(observed.leftovers, children) if may_leave_pods else frozenset()
@@ -112,6 +115,7 @@ def context(
         gates=gates,
         limits=limits,
         js=js,
+        failure_policy=js.failure_policy,
         layout=layout,
         ranges=ranges,
         children=children,

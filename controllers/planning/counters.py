@@ -29,7 +29,7 @@ _NEGLIGIBLE_DELAY = 0.001
 """Seconds. Timers may fire slightly early, so a remaining time this short does not need another plan."""
 
 
-def count(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
+def count_jobs(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
     """One entry of `status.replicatedJobsStatus` for each ReplicatedJob of the spec, by descending name."""
     failed = Counter(child.replicated_job for child in children.failed if not child.was_deleted)
     stored = {s.name: s for s in js.status.replicated_jobs_status}

@@ -74,7 +74,7 @@ def failed_container(pod: FailedPod, end: Ended | None) -> FailedContainer:
     )
 
 
-def named_by(job: Job) -> FailedContainer:
+def container_named_by(job: Job) -> FailedContainer:
     """The pod that matched a FailJob rule, from the message of the failed Job: the pod may be deleted already.
 
     Empty if the message names no pod or no exit code.
@@ -107,7 +107,7 @@ def candidates(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> tupl
     again.
     """
     deleting = [pod for pod in pods if pod.deleting]
-    first_failures = (_first_failed(subset) for subset in (pods, deleting, without_victims(job, pods)))
+    first_failures = (_first_failure(subset) for subset in (pods, deleting, without_victims(job, pods)))
     refused_pods = sorted((pod for pod in pods if pod.kubelet_reason and not pod.ends), key=_end_order)[:1]
     candidate_pods = (*_counted_pods(job, rjob, pods), *(pod for pod, _ in filter(None, first_failures)), *refused_pods)
     return tuple({pod.name: pod for pod in candidate_pods}.values())
@@ -153,7 +153,7 @@ def _counted_pods(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> l
     return counted[: min(_failure_limit(rjob.job_spec, failure.reason) + 1, MAX_COUNTED)]
 
 
-def container_of(job: Job, pod: FailedPod, name: str) -> Ended | None:
+def end_of_container(job: Job, pod: FailedPod, name: str) -> Ended | None:
     """The failed container of a pod: the one that the Job's message names, else `name`, else the first that failed."""
     match = _failure_match(job)
     container_name = (match["container"] if match else "") or name
@@ -164,11 +164,11 @@ def matches_pod(rule: FailurePolicyRule, pod: FailedPod) -> bool:
     """Whether a rule matches the decisive pod of a failed Job, by the reasons and exit codes of the pod."""
     reasons, codes = rule.on_pod_reasons, rule.on_exit_codes
     return (not reasons or not set(reasons).isdisjoint(pod.reasons)) and (
-        codes is None or matching(codes, pod.ends) is not None
+        codes is None or first_matching_end(codes, pod.ends) is not None
     )
 
 
-def matching(requirement: OnExitCodes, ends: Sequence[Ended]) -> Ended | None:
+def first_matching_end(requirement: OnExitCodes, ends: Sequence[Ended]) -> Ended | None:
     """How the first container that matches a requirement of exit codes ended; None if no container matches."""
     if requirement.container_name:
         ends = [end for end in ends if end.container == requirement.container_name]
@@ -176,12 +176,12 @@ def matching(requirement: OnExitCodes, ends: Sequence[Ended]) -> Ended | None:
     return _first_end([end for end in ends if (end.exit_code in requirement.values) == is_listed_wanted])
 
 
-def first_failed(pods: Sequence[FailedPod]) -> FailedContainer:
+def first_failed_container(pods: Sequence[FailedPod]) -> FailedContainer:
     """The container that failed first, and its pod. Of two that failed at the same time the first by pod name counts.
 
     If no container failed, the pod that was the first to be refused or evicted by its kubelet.
     """
-    if first := _first_failed(pods):
+    if first := _first_failure(pods):
         return failed_container(*first)
     refused_pod = min((pod for pod in pods if pod.kubelet_reason), key=_end_order, default=None)
     return failed_container(refused_pod, None) if refused_pod else FailedContainer()
@@ -205,7 +205,7 @@ def _is_victim(pod: FailedPod, decided_at: str) -> bool:
     return ended_later and not "" < pod.deletion_asked < decided_at
 
 
-def _first_failed(pods: Sequence[FailedPod]) -> tuple[FailedPod, Ended] | None:
+def _first_failure(pods: Sequence[FailedPod]) -> tuple[FailedPod, Ended] | None:
     ends = ((pod, end) for pod in pods if (end := _first_end(pod.ends)))
     return min(ends, key=lambda pod_and_end: (pod_and_end[1].ended_at, pod_and_end[0].name), default=None)
 
@@ -243,6 +243,6 @@ def _rule_matches(rule: JSON, pod: FailedPod) -> bool:
         requirement = OnExitCodes(
             operator=codes["operator"], values=tuple(codes["values"]), container_name=codes.get("containerName") or ""
         )
-        return matching(requirement, pod.ends) is not None
+        return first_matching_end(requirement, pod.ends) is not None
     patterns = {(p["type"], p.get("status") or "True") for p in rule.get("onPodConditions") or ()}
     return not patterns.isdisjoint(pod.conditions)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from api import keys
 from api.elastic import WhenNoCapacity
 from api.jobset import JobSet
+from api.policies import FailurePolicy
 from controllers.planning.attempts import requested_attempt
 from controllers.planning.child_jobs import Child
 from kube.model.meta import find
@@ -22,16 +23,14 @@ RESIZED = "ReplicasChanged"
 PLANNED = "this restart is planned, and does not count towards maxRestarts"
 
 
-def policy_of(js: JobSet) -> WhenNoCapacity | None:
-    """The set's policy for pods that find no node; None if the set has no such policy."""
-    policy = js.spec.failure_policy
-    node_failure = policy.node_failure if policy is not None else None
-    return node_failure.when_no_capacity if node_failure is not None else None
+def capacity_policy(policy: FailurePolicy) -> WhenNoCapacity | None:
+    """The part of the failure policy about pods that find no node; None if it has no such part."""
+    return policy.node_failure.when_no_capacity if policy.node_failure is not None else None
 
 
 def reducible(js: JobSet) -> frozenset[str]:
     """Names of the ReplicatedJobs that may continue with fewer Jobs than they have now."""
-    if policy_of(js) is None:
+    if capacity_policy(js.failure_policy) is None:
         return frozenset()
     rjobs = js.spec.replicated_jobs
     return frozenset(rjob.name for rjob in rjobs if rjob.elastic is not None and rjob.replicas > rjob.elastic.min)

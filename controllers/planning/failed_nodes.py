@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from api.avoided_nodes import GATE, nodes_to_avoid, policy_of, recent_failures
+from api.avoided_nodes import GATE, nodes_to_avoid, recent_failures
 from api.jobset_status import FailedNode
 from api.policies import MAX_FAILED_NODES, AvoidNodes
 from controllers.planning import node_failure
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
-from controllers.planning.decisive_pod import decides_by_pods, matching
+from controllers.planning.decisive_pod import decides_by_pods, first_matching_end
 from controllers.planning.observed import Ended, FailedPod, PodOnTaintedNode
 from controllers.planning.status import StatusDraft
 from controllers.planning.worker_failures import worker_failures
@@ -39,7 +39,7 @@ class Blame:
 
 def avoid_policy(ctx: Context) -> AvoidNodes | None:
     """The set's policy for nodes that caused failures; None if it has no such policy, or the gate is off."""
-    return policy_of(ctx.js) if ctx.gates[GATE] else None
+    return ctx.failure_policy.avoid_nodes if ctx.gates[GATE] else None
 
 
 def needs_pods(ctx: Context, child: Child) -> bool:
@@ -96,7 +96,7 @@ def _count_nodes(ctx: Context, draft: StatusDraft, policy: AvoidNodes, blames: M
 def _blames(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, Blame]:
     """The nodes that caused failures of the Jobs with these UIDs, by name. The first pod on a node gives the reason."""
     blames: dict[str, Blame] = {}
-    node_policy, observed = node_failure.policy_of(ctx.js), ctx.observed
+    node_policy, observed = ctx.failure_policy.node_failure, ctx.observed
     if node_policy is not None and ctx.gates[node_failure.GATE]:
         due_pods = node_failure.pods_due(observed.pods_on_failed_nodes, node_policy.after_seconds, ctx.now)
         blames |= _blame_nodes(pod for pod in due_pods if pod.job_uid in uids and not pod.ended)
@@ -131,7 +131,7 @@ def _failure_cause(policy: AvoidNodes, pod: FailedPod) -> str:
     """
     if pod.deleting:
         return ""
-    by_code = matching(policy.on_exit_codes, pod.ends) if policy.on_exit_codes is not None else None
+    by_code = first_matching_end(policy.on_exit_codes, pod.ends) if policy.on_exit_codes is not None else None
     if by_code is not None:
         return f"container {by_code.container} of pod {pod.name} ended with exit code {by_code.exit_code}"
     reason = next((reason for reason in pod.reasons if reason in policy.on_pod_reasons), "")

@@ -8,25 +8,25 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
-from api.jobset import JobSet, ReplicatedJob
+from api.jobset import ReplicatedJob
 from api.policies import FailurePolicyRule
 from controllers.planning import node_failure, start_timeout
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.decisive_pod import (
     FailedContainer,
-    container_of,
+    container_named_by,
     decides_by_pods,
     decisive_pod,
+    end_of_container,
     failed_container,
-    first_failed,
+    first_failed_container,
+    first_matching_end,
     matches_pod,
-    matching,
     may_have_missed_pods,
-    named_by,
     without_victims,
 )
-from controllers.planning.observed import FailedPod, FailedPodsByJob
+from controllers.planning.observed import FailedPod
 from controllers.planning.worker_failures import as_worker_failure, deciding_rule, worker_failures
 from kube.model.patterns import MAX_PATTERNS, compile_pattern
 
@@ -47,22 +47,22 @@ class FailedByPod(NamedTuple):
 
 def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
     """The Jobs that failed by their pods, by UID."""
-    policy, observed = ctx.js.spec.failure_policy, ctx.observed
+    policy, observed = ctx.failure_policy, ctx.observed
     failed_jobs = _failed_by_workers(ctx) if ctx.restarts_in_place else {}
-    limit = policy.start_timeout_seconds if policy is not None and ctx.gates[start_timeout.GATE] else None
+    limit = policy.start_timeout_seconds if ctx.gates[start_timeout.GATE] else None
     if limit is not None and observed.pending_pods:
         pending = observed.pending_pods
         for child in start_timeout.late_jobs(ctx.children.active, pending, limit, ctx.now):
             pod = pending[child.job.metadata.uid]
             failed_jobs[child.job.metadata.uid] = FailedByPod(child, FailedContainer(pod.name, pod.node), pod.created)
-    node_policy = policy.node_failure if policy is not None else None
-    if node_policy is not None and ctx.gates[node_failure.GATE] and not ctx.js.spec.suspend:
+    node_policy = policy.node_failure if ctx.gates[node_failure.GATE] else None
+    if node_policy is not None and not ctx.js.spec.suspend:
         due = node_failure.pods_due(observed.pods_on_failed_nodes, node_policy.after_seconds, ctx.now)
         for child, lost in node_failure.sort_lost_pods(ctx.js, ctx.gates, ctx.children.active, due).failed_jobs:
             failed = node_failure.as_node_failure(child, lost, ctx.now)
             since = max(lost.tainted_since, lost.created)
             failed_jobs[child.job.metadata.uid] = FailedByPod(failed, FailedContainer(lost.name, lost.node), since)
-    if node_policy is not None and ctx.gates[node_failure.GATE]:
+    if node_policy is not None:
         failed_jobs |= _failed_by_restarted_nodes(ctx)
     return failed_jobs
 
@@ -76,19 +76,18 @@ def _failed_by_restarted_nodes(ctx: Context) -> dict[str, FailedByPod]:
         pod = decisive_pod(child.job, rjobs[child.replicated_job], pods)
         if pod is not None and node_failure.has_lost_container(pod):
             failed = node_failure.as_restarted_node(child, pod, ctx.now)
-            container = failed_container(pod, container_of(child.job, pod, ""))
+            container = failed_container(pod, end_of_container(child.job, pod, ""))
             failed_jobs[child.job.metadata.uid] = FailedByPod(failed, container, pod.ended_at or ctx.now)
     return failed_jobs
 
 
 def _failed_by_workers(ctx: Context) -> dict[str, FailedByPod]:
     """The Jobs with a failed worker that a rule matches, by UID. All other failed workers restart in place."""
-    policy = ctx.js.spec.failure_policy
-    failed_jobs: dict[str, FailedByPod] = {}
-    if policy is None or all(rule.on_exit_codes is None for rule in policy.rules):
+    rules, failed_jobs = ctx.failure_policy.rules, dict[str, FailedByPod]()
+    if all(rule.on_exit_codes is None for rule in rules):
         return failed_jobs
     for failure in worker_failures(ctx.js, ctx.children.active, ctx.observed.pods):
-        rule_index = deciding_rule(policy.rules, failure)
+        rule_index = deciding_rule(rules, failure)
         if rule_index is not None:
             failed = FailedByPod(as_worker_failure(failure, ctx.now), failure.pod, ctx.now, rule_index)
             failed_jobs.setdefault(failure.child.job.metadata.uid, failed)
@@ -123,19 +122,19 @@ class Failure:
             return self.by_pod, f": {failure.message}"
         possible_causes = without_victims(job, self.pods)
         if not self.is_by_pod:
-            return first_failed(possible_causes), ""
+            return first_failed_container(possible_causes), ""
         pod = decisive_pod(job, self.rjob, self.pods)
         if pod is None:
-            from_message = named_by(job)
+            from_message = container_named_by(job)
             return (
                 (from_message, f": {from_message}")
                 if from_message.pod
-                else (first_failed([pod for pod in possible_causes if pod.deleting]), "")
+                else (first_failed_container([pod for pod in possible_causes if pod.deleting]), "")
             )
         if rule and rule.on_exit_codes:
-            end = matching(rule.on_exit_codes, pod.ends)
+            end = first_matching_end(rule.on_exit_codes, pod.ends)
         else:
-            end = container_of(job, pod, policy.container_name if policy else "")
+            end = end_of_container(job, pod, policy.container_name if policy else "")
         container = failed_container(pod, end)
         if rule and rule.on_pod_reasons:
             kubelet_reason = f" ({container.kubelet_reason})" if end and container.kubelet_reason else ""
@@ -146,14 +145,13 @@ class Failure:
 class Matcher:
     """Matches failed Jobs of one set with its compiled rules. `by_pods`: Jobs that failed by their pods, by UID."""
 
-    def __init__(self, js: JobSet, failed_pods: FailedPodsByJob, by_pods: Mapping[str, FailedByPod]) -> None:
-        policy = js.spec.failure_policy
-        self._rules: Sequence[FailurePolicyRule] = policy.rules if policy else ()
+    def __init__(self, ctx: Context, by_pods: Mapping[str, FailedByPod]) -> None:
+        self._rules = ctx.failure_policy.rules
         self._criteria = _criteria(self._rules)
-        self._replicated_jobs = {rjob.name: rjob for rjob in js.spec.replicated_jobs}
-        self._failed_pods = failed_pods
+        self._replicated_jobs = {rjob.name: rjob for rjob in ctx.js.spec.replicated_jobs}
+        self._failed_pods = ctx.observed.failed_pods
         self._by_pods = by_pods
-        self._matching: dict[str, tuple[int, ...]] = {}
+        self._matching_rules_by_job: dict[str, tuple[int, ...]] = {}
 
     @property
     def has_unread_patterns(self) -> bool:
@@ -198,11 +196,11 @@ class Matcher:
     def _matching_rules(self, child: Child) -> tuple[int, ...]:
         """Indexes of the rules that match a failed Job, not considering their conditions about pods."""
         uid = child.job.metadata.uid
-        if uid not in self._matching:
-            self._matching[uid] = tuple(
+        if uid not in self._matching_rules_by_job:
+            self._matching_rules_by_job[uid] = tuple(
                 rule_index for rule_index, criteria in enumerate(self._criteria) if criteria.match(child)
             )
-        return self._matching[uid]
+        return self._matching_rules_by_job[uid]
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,10 +178,10 @@ _READY, _MISSING = _ObjectPlan(ready=True), _ObjectPlan(ready=False, missing=Tru
 def _arrange(ctx: GroupContext, released: set[str], creation_limit: int) -> GroupPlan:
     """The plan of a running set: create groups of released ReplicatedJobs, delete unwanted groups, start Jobs."""
     roots = ctx.wanted.roots
-    workload = _workload(ctx) if roots else _READY
+    workload = _workload_plan(ctx) if roots else _READY
     groups_and_parents = [(root, group, parent) for root in roots for group, parent in root.with_parents()]
     released_groups = [entry for entry in groups_and_parents if not released.isdisjoint(entry[1].replicated_jobs)]
-    group_plans = [(root.name, _group(ctx, group, parent)) for root, group, parent in released_groups]
+    group_plans = [(root.name, _group_plan(ctx, group, parent)) for root, group, parent in released_groups]
     missing = [entry for entry, (_, plan) in zip(released_groups, group_plans, strict=True) if plan.missing]
     # After a restart, groups of later stages may exist already, and stay.
     removals = ctx.owned.removals(
@@ -196,7 +196,7 @@ def _arrange(ctx: GroupContext, released: set[str], creation_limit: int) -> Grou
     return GroupPlan(
         ctx.wanted,
         actions,
-        _state(len(released_groups), is_ending=is_ending, is_complete=not actions),
+        _ready_condition(len(released_groups), is_ending=is_ending, is_complete=not actions),
         # The status of a group that is being deleted describes pods of the earlier attempt.
         scheduled=bool(pod_groups) and not is_ending and all(is_scheduled(ctx, group) for group in pod_groups),
         refused=tuple((group.name, message) for group in pod_groups if (message := refusal(ctx, group))),
@@ -213,7 +213,7 @@ def _creations(ctx: GroupContext, missing: list[tuple[Group, Group, str]], limit
     ]
 
 
-def _workload(ctx: GroupContext) -> _ObjectPlan:
+def _workload_plan(ctx: GroupContext) -> _ObjectPlan:
     """What to do about the Workload, whose templates follow the spec."""
     name, body = ctx.wanted.workload, build_workload(ctx.js, ctx.wanted)
     stored = ctx.owned.workloads.get(name)
@@ -229,7 +229,7 @@ def _workload(ctx: GroupContext) -> _ObjectPlan:
     return _ObjectPlan(ready=True, actions=(change,))
 
 
-def _group(ctx: GroupContext, group: Group, parent: str) -> _ObjectPlan:
+def _group_plan(ctx: GroupContext, group: Group, parent: str) -> _ObjectPlan:
     """What to do about a group. `parent`: name of the composite above it, empty for a root."""
     kind = group.kind
     stored = ctx.owned.groups.get((kind, group.name))
@@ -267,7 +267,7 @@ def _is_usable(ctx: GroupContext, stored: StoredGroup | StoredWorkload, members:
     return any(not child.deleting for child in running)
 
 
-def _state(groups: int, *, is_ending: bool, is_complete: bool) -> State | None:
+def _ready_condition(groups: int, *, is_ending: bool, is_complete: bool) -> State | None:
     """The condition SchedulingObjectsReady; None while groups are being created, which is too short to report."""
     if is_ending:
         # The message has no names or numbers, which would change with each deleted group and cause a write.

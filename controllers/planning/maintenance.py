@@ -2,18 +2,11 @@
 
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, LeftNode
-from api.maintenance import Maintenance
 from controllers.planning.attempts import uncounted_attempts
 
 GATE = "JobSetNodeMaintenance"
 REASON = "NodeMaintenance"
 """Reason of the restart, and of its event, when a set leaves nodes."""
-
-
-def policy_of(js: JobSet) -> Maintenance | None:
-    """The set's policy for nodes in maintenance; None if it has no such policy."""
-    policy = js.spec.failure_policy
-    return policy.maintenance if policy is not None else None
 
 
 def left_nodes(status: JobSetStatus) -> tuple[LeftNode, ...]:
@@ -27,7 +20,7 @@ def uncounted_restarts(js: JobSet) -> int:
     One more restart does not count while the set is about to move because of an evicted pod: the other workers have
     lost a peer, and may fail.
     """
-    if policy_of(js) is None:
+    if js.failure_policy.maintenance is None:
         return 0
     return uncounted_attempts(js.status) + (1 if nodes_of_evictions(js.status) else 0)
 

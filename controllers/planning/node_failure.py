@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from api.batch import Job, pods_at_once
 from api.features import FeatureGates
 from api.jobset import JobSet
-from api.policies import FailurePolicyRule, NodeFailure
+from api.policies import FailurePolicyRule
 from controllers.planning.child_jobs import Child, as_failed
 from controllers.planning.decisive_pod import decides_by_pods
 from controllers.planning.observed import FailedPod, Observed, PodOnTaintedNode
@@ -34,12 +34,6 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
 """Taint of kube-controller-manager for a node whose kubelet does not report."""
 
 
-def policy_of(js: JobSet) -> NodeFailure | None:
-    """The set's policy for failed nodes; None if it has no such policy."""
-    policy = js.spec.failure_policy
-    return policy.node_failure if policy is not None else None
-
-
 def _seconds_waited(pod: PodOnTaintedNode, now: str) -> float:
     """Seconds since the node failed, or since the pod was created if that was later."""
     return seconds_between(max(pod.tainted_since, pod.created), now)
@@ -53,7 +47,7 @@ def pods_due(pods: Iterable[PodOnTaintedNode], seconds: int, now: str) -> list[P
 
 def lost_pods(js: JobSet, gates: FeatureGates, observed: Observed) -> list[PodOnTaintedNode]:
     """The pods of the set that its nodeFailure now counts as lost."""
-    policy = policy_of(js) if gates[GATE] else None
+    policy = js.failure_policy.node_failure if gates[GATE] else None
     pods = [] if policy is None else pods_due(observed.pods_on_failed_nodes, policy.after_seconds, observed.now)
     return [pod for pod in pods if not pod.ended]
 
@@ -115,12 +109,11 @@ def _is_replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodOnTainte
     requires that the pod can be deleted without waiting for its node: `forceDeletePods` is set, or the node is gone or
     out of service.
     """
-    policy = js.spec.failure_policy
-    node_policy = policy.node_failure if policy is not None else None
-    if policy is None or node_policy is None or not js.restarts_in_place or not gates["InPlaceRestart"]:
+    policy = js.failure_policy.node_failure
+    if policy is None or not js.restarts_in_place or not gates["InPlaceRestart"]:
         return False
-    has_action = node_policy.action or any(_may_decide(rule, child) for rule in policy.rules)
-    return not has_action and (node_policy.force_delete_pods or pod.taint in {"", OUT_OF_SERVICE})
+    has_action = policy.action or any(_may_decide(rule, child) for rule in js.failure_policy.rules)
+    return not has_action and (policy.force_delete_pods or pod.taint in {"", OUT_OF_SERVICE})
 
 
 def _may_decide(rule: FailurePolicyRule, child: Child) -> bool:
@@ -137,7 +130,7 @@ def as_node_failure(child: Child, pod: PodOnTaintedNode, now: str) -> Child:
 
 def asks_for_pods(js: JobSet, gates: FeatureGates, child: Child) -> bool:
     """Whether the failed pods of a failed Job have to be read to tell a failed node from a failed program."""
-    return policy_of(js) is not None and gates[GATE] and decides_by_pods(child.job)
+    return js.failure_policy.node_failure is not None and gates[GATE] and decides_by_pods(child.job)
 
 
 def has_lost_container(pod: FailedPod) -> bool:

@@ -191,7 +191,7 @@ def _with_late_fields(ctx: Context, status: JobSetStatus) -> JobSetStatus:
     if status.reduced_replicas != js.status.reduced_replicas:
         js = msgspec.structs.replace(ctx.observed.jobset, status=status).with_current_replicas
     noted = counters.with_ready_jobs(js, status)
-    return spares.with_entries(noted, js, ctx.observed.spares) if noted.spares else noted
+    return spares.with_spare_entries(noted, js, ctx.observed.spares) if noted.spares else noted
 
 
 def _write_delay(ctx: Context, status: JobSetStatus) -> float:

@@ -112,11 +112,11 @@ def _single_restarts(status: JobSetStatus) -> int:
 
 def _failure_time(ctx: Context) -> str:
     """Time of the first failure that this plan decides about; empty if unknown."""
-    moments = (moment for moment in _failures(ctx) if _moment(moment) is not None)
+    moments = (moment for moment in _failure_times(ctx) if _moment(moment) is not None)
     return min(moments, key=lambda text: (_moment(text), text), default="")
 
 
-def _failures(ctx: Context) -> Iterator[str]:
+def _failure_times(ctx: Context) -> Iterator[str]:
     for child in ctx.children.failed:
         for condition in child.job.status.conditions:
             if condition.status == "True" and condition.type in {keys.JOB_FAILED, keys.JOB_FAILURE_TARGET}:

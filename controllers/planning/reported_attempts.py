@@ -47,13 +47,12 @@ class Budget(NamedTuple):
 
 def apply_reports(ctx: Context, draft: StatusDraft) -> None:
     """Apply the reports of the pods, and count the nodes on which workers failed. The set restarts in place."""
-    policy = ctx.js.spec.failure_policy
-    in_place = policy.in_place_restarts if policy is not None and ctx.gates[escalation.GATE] else None
-    in_parts = counted_part_restarts(ctx.status) if ctx.gates["RestartJob"] else 0
+    in_place_limit = ctx.failure_policy.in_place_restarts if ctx.gates[escalation.GATE] else None
+    part_restarts = counted_part_restarts(ctx.status) if ctx.gates["RestartJob"] else 0
     uids = frozenset(child.job.metadata.uid for child in ctx.children.active)
     failures = tuple(worker_failures(ctx.js, ctx.children.active, ctx.observed.pods, ctx.observed.last_ends))
     history_before = draft.status.attempt_history
-    apply_attempts(ctx.js, ctx.observed.pods, uids, draft, Budget(in_place, in_parts), failures)
+    apply_attempts(ctx.js, ctx.observed.pods, uids, draft, Budget(in_place_limit, part_restarts), failures)
     if draft.status.attempt_history is not history_before:
         failed_nodes.count_failures(ctx, draft, (failure.child for failure in failures))
 
@@ -79,19 +78,19 @@ def apply_attempts(
     `failures`: failures of workers for which the set has not restarted yet. The caller has made sure that the gate is
     on, the strategy is InPlaceRestart and nothing has ended the set.
     """
-    policy = js.spec.failure_policy
-    if policy is None or js.spec.suspend:
+    if js.spec.suspend:
         return
+    max_restarts = js.failure_policy.max_restarts
     current_pods = [pod for pod in pods if pod.job_uid in job_uids]
     reported = _reported_attempts(current_pods, draft)
     attempts = [attempt for _, attempt in reported]
     highest = max(attempts, default=0)
     container_restarts = max((pod.restarts for pod in current_pods), default=0) - uncounted_restarts(js)
     failure = next((failure for failure in failures if failure.attempt == highest), None)
-    if max(container_restarts, highest - _attempts_outside_max_restarts(draft.status)) > policy.max_restarts:
+    if max(container_restarts, highest - _attempts_outside_max_restarts(draft.status)) > max_restarts:
         _fail_set(draft, failure)
         return
-    restarts_left = policy.max_restarts - draft.status.restarts_count_towards_max - budget.restarts_of_parts
+    restarts_left = max_restarts - draft.status.restarts_count_towards_max - budget.restarts_of_parts
     expected = _expected_reports(js, draft)
     if expected is None or not attempts:
         return

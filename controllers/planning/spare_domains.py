@@ -87,7 +87,7 @@ def _serve_followers(
         handover.ended_spares.extend(pod for pod in keepers if pod.uid not in served)
 
 
-def followers(ctx: Context, job_uids: Collection[str]) -> dict[str, list[tuple[str, str]]]:
+def pods_without_leader(ctx: Context, job_uids: Collection[str]) -> dict[str, list[tuple[str, str]]]:
     """By UID of the Job, its pods except the leader, as (name, UID)."""
     pods: dict[str, list[tuple[str, str]]] = {uid: [] for uid in job_uids}
     for pod in ctx.observed.spare_pods:

@@ -32,7 +32,7 @@ from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
 from controllers.planning.observed import PodOnTaintedNode
-from controllers.planning.spares import by_index
+from controllers.planning.spares import jobs_by_index
 from controllers.planning.status import StatusDraft
 
 
@@ -68,11 +68,11 @@ def places_by_job(ctx: Context, name: str, waiting: Iterable[PoolPod], spares: I
     If each Job has a domain of its own, a pod gets only places of spares with the index of its Job.
     """
     indexes = _job_indexes(ctx, name)
-    pods_by_index, spares_by_index = _by_index(waiting, indexes), _by_index(spares, indexes)
+    pods_by_index, spares_by_index = _pods_by_index(waiting, indexes), _pods_by_index(spares, indexes)
     return [place for index, pods in pods_by_index.items() for place in places(pods, spares_by_index[index])]
 
 
-def _by_index(pods: Iterable[PoolPod], indexes: Mapping[str, int]) -> defaultdict[int | None, list[PoolPod]]:
+def _pods_by_index(pods: Iterable[PoolPod], indexes: Mapping[str, int]) -> defaultdict[int | None, list[PoolPod]]:
     """The pods by the index of their Job; all at None if `indexes` is empty."""
     pods_by_index = defaultdict[int | None, list[PoolPod]](list)
     for pod in pods:
@@ -92,7 +92,7 @@ def _job_indexes(ctx: Context, name: str) -> dict[str, int]:
     indexes = {child.job.metadata.uid: child.job_index for child in children if child.replicated_job == name}
     for spares in ctx.observed.spares:
         if spares.group.spare_for == name:
-            indexes |= {job.metadata.uid: index for index, job in by_index(ctx.js.metadata.name, spares).items()}
+            indexes |= {job.metadata.uid: index for index, job in jobs_by_index(ctx.js.metadata.name, spares).items()}
     return indexes
 
 
@@ -152,7 +152,7 @@ def promise_places(ctx: Context, draft: StatusDraft, lost_pods: Iterable[PodOnTa
         ranks_by_index = defaultdict[int | None, list[str]](list)
         for rank in [*promises, *lost_ranks]:
             ranks_by_index[_index_of(rank) if indexes else None].append(rank)
-        places_by_index = _by_index(free_places(ctx, name), indexes)
+        places_by_index = _pods_by_index(free_places(ctx, name), indexes)
         promises = [
             promise
             for index, ranks in ranks_by_index.items()
@@ -216,7 +216,7 @@ def has_notes(ctx: Context) -> bool:
     return any(promise.startswith(COUNTED_PREFIX) for entry in ctx.status.spares for promise in entry.promised_to)
 
 
-def promises_of(ctx: Context, name: str) -> tuple[str, ...]:
+def promises_to_pods(ctx: Context, name: str) -> tuple[str, ...]:
     """The promises, as ranks, and the notes of ReplicatedJob `name`."""
     return _entry(ctx, ctx.draft(), name).promised_to
 

@@ -45,7 +45,7 @@ def _with_separate_spares(observed: Observed) -> Observed:
     )
 
 
-def by_index(js_name: str, spares: Spares) -> dict[int, Job]:
+def jobs_by_index(js_name: str, spares: Spares) -> dict[int, Job]:
     """The Jobs of one ReplicatedJob of spares by job index, without Jobs whose label or name does not fit."""
     prefix = job_name_prefix(js_name, spares.group.name)
     indexed = ((integer(job.metadata.labels.get(keys.JOB_INDEX)), job) for job in spares.jobs)
@@ -73,7 +73,8 @@ def spare_counts(observed: Observed, js: JobSet, children: ChildJobs) -> tuple[S
     is_over = js.spec.suspend or bool(js.status.terminal_state)
     for spares in observed.spares:
         name, indexes = spares.group.name, Indexes() if is_over else wanted_indexes(js, children, spares.group)
-        ready = sum(index in indexes and holds_room(job) for index, job in by_index(js.metadata.name, spares).items())
+        jobs = jobs_by_index(js.metadata.name, spares)
+        ready = sum(index in indexes and holds_room(job) for index, job in jobs.items())
         stored_entry = stored.get(name, SpareStatus(name=name))
         promised, missing = () if is_over else stored_entry.promised_to, len(indexes) - ready
         entries.append(
@@ -82,7 +83,7 @@ def spare_counts(observed: Observed, js: JobSet, children: ChildJobs) -> tuple[S
     return tuple(entries)
 
 
-def with_entries(status: JobSetStatus, js: JobSet, all_spares: Iterable[Spares]) -> JobSetStatus:
+def with_spare_entries(status: JobSetStatus, js: JobSet, all_spares: Iterable[Spares]) -> JobSetStatus:
     """A status that is about to be written, with an entry of `replicatedJobsStatus` for each ReplicatedJob of spares.
 
     A change of these entries alone is no reason to write the status.

@@ -12,9 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from api import avoided_nodes
 from api.batch import Job
-from api.jobset import JobSet
+from api.policies import FailurePolicy
 from controllers.planning import elastic
 from controllers.planning.child_jobs import Child, as_failed
 from controllers.planning.observed import PendingPod
@@ -56,32 +55,32 @@ def seconds_left(jobs: Iterable[Job], seconds: int, now: str, next_start_check: 
     return max(until_late, -age(next_start_check, now, unknown=0)) if next_start_check else until_late
 
 
-def start_limits(js: JobSet) -> StartLimits:
-    """The time limits of the pods of a set, whether or not their gates are on."""
-    policy, avoid_policy, capacity_policy = js.spec.failure_policy, avoided_nodes.policy_of(js), elastic.policy_of(js)
+def start_limits(policy: FailurePolicy) -> StartLimits:
+    """The time limits of pods that a failure policy has, whether or not their gates are on."""
+    capacity_policy = elastic.capacity_policy(policy)
     return StartLimits(
-        start=None if policy is None else policy.start_timeout_seconds,
-        node=None if avoid_policy is None else avoid_policy.drop_after_seconds,
+        start=policy.start_timeout_seconds,
+        node=None if policy.avoid_nodes is None else policy.avoid_nodes.drop_after_seconds,
         capacity=None if capacity_policy is None else capacity_policy.shrink_after_seconds,
     )
 
 
-def next_check(pods: Collection[PendingPod], start_limits: StartLimits, now: str) -> str:
+def next_check(pods: Collection[PendingPod], limits: StartLimits, now: str) -> str:
     """When the next check may find a late pod (RFC 3339), after a check at `now` that found the pending `pods`.
 
     A pod that is created after `now` is late at the earliest when the shortest time limit has passed since `now`.
     """
-    shortest_limit = float(min(start_limits.seconds, default=0))
+    shortest_limit = float(min(limits.seconds, default=0))
     waits = [
         shortest_limit,
-        *(start_limits.start - age(pod.created, now, unknown=0) for pod in pods if start_limits.start is not None),
+        *(limits.start - age(pod.created, now, unknown=0) for pod in pods if limits.start is not None),
     ]
     nodeless = (pod.nodeless for pod in pods)
-    if start_limits.node is not None:
-        waits += [start_limits.node - age(pod.created, now, unknown=0) for pod in nodeless if pod is not None]
-    if start_limits.capacity is not None:  # pods that are late already stay late while no Job may be removed
+    if limits.node is not None:
+        waits += [limits.node - age(pod.created, now, unknown=0) for pod in nodeless if pod is not None]
+    if limits.capacity is not None:  # pods that are late already stay late while no Job may be removed
         unbound = (each for pod in pods for each in (pod, pod.unschedulable) if each is not None and not each.node)
-        capacity_waits = (start_limits.capacity - age(pod.created, now, unknown=0) for pod in unbound)
+        capacity_waits = (limits.capacity - age(pod.created, now, unknown=0) for pod in unbound)
         waits += [seconds for seconds in capacity_waits if seconds > 0]
     wait = max(min(waits), shortest_limit / MAX_CHECKS, 1.0)
     return (datetime.fromisoformat(now) + timedelta(seconds=wait)).isoformat()

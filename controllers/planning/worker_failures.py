@@ -17,7 +17,7 @@ from api.policies import FailurePolicyRule
 from api.restart_agent import reporting_container
 from api.termination import end_of_message
 from controllers.planning.child_jobs import Child, as_failed, integer
-from controllers.planning.decisive_pod import FailedContainer, matching
+from controllers.planning.decisive_pod import FailedContainer, first_matching_end
 from controllers.planning.maintenance import uncounted_restarts
 from controllers.planning.observed import Ended
 
@@ -66,7 +66,7 @@ def worker_failures(
     by_uid = {child.job.metadata.uid: child for child in children}
     containers = {rjob.name: reporting_container(js, rjob) for rjob in js.spec.replicated_jobs}
     current = js.status.current_in_place_restart_attempt
-    allowed_restarts = (js.spec.failure_policy.max_restarts if js.spec.failure_policy else 0) + uncounted_restarts(js)
+    allowed_restarts = js.failure_policy.max_restarts + uncounted_restarts(js)
     for pod in reports:
         child = by_uid.get(pod.job_uid)
         end = _reported_end(pod) or last_ends.get(pod.metadata.uid)
@@ -98,7 +98,7 @@ def deciding_rule(rules: Iterable[FailurePolicyRule], failure: WorkerFailure) ->
         targets = rule.target_replicated_jobs
         if rule.on_exit_codes is None or needs_failed_job or (targets and failure.child.replicated_job not in targets):
             continue
-        if matching(rule.on_exit_codes, [end]) is not None:
+        if first_matching_end(rule.on_exit_codes, [end]) is not None:
             return rule_index
     return None
 

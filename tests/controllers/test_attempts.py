@@ -5,9 +5,9 @@ import pytest
 
 from api import keys
 from api.pod import DetailedPod as Pod
-from controllers.jobset.failed_pods import summary
+from controllers.jobset.failed_pods import failed_pod
 from controllers.planning.actions import CreateJob, PatchJob
-from controllers.planning.decisive_pod import FailedContainer, first_failed
+from controllers.planning.decisive_pod import FailedContainer, first_failed_container
 from controllers.planning.observed import FailedPod
 from tests.support.model.lives import ONE_BY_ONE, counts_of, of_type, restart, resume, started, suspend
 from tests.support.model.world import World
@@ -123,7 +123,7 @@ class TestHistory:
             states = [{"name": "c", "state": {"terminated": {"exitCode": c, "finishedAt": at}}} for c, at in ends]
             meta = {"name": name, "namespace": "ns"}
             raw = {"metadata": meta, "spec": {"nodeName": f"n-{name}"}, "status": {kind: states}}
-            return summary(msgspec.convert(raw, Pod))
+            return failed_pod(msgspec.convert(raw, Pod))
 
         late, early = "2026-01-01T00:00:09Z", "2026-01-01T00:00:01Z"
         pods = (
@@ -131,6 +131,8 @@ class TestHistory:
             pod("b", (0, early), (7, late)),
             pod("c", (3, early), kind="initContainerStatuses"),
         )
-        assert first_failed(pods) == FailedContainer("c", "n-c", "c", 3)
-        assert first_failed(pods[:2]) == FailedContainer("a", "n-a", "c", 1), "equal times go to the lower name"
-        assert first_failed((pod("d", (0, early)),)) == FailedContainer()
+        assert first_failed_container(pods) == FailedContainer("c", "n-c", "c", 3)
+        assert first_failed_container(pods[:2]) == FailedContainer("a", "n-a", "c", 1), (
+            "equal times go to the lower name"
+        )
+        assert first_failed_container((pod("d", (0, early)),)) == FailedContainer()

@@ -10,13 +10,13 @@ from api.batch import Job
 from api.jobset import ReplicatedJob
 from api.pod import DetailedPod as Pod
 from api.policies import OnExitCodes
-from controllers.jobset.failed_pods import summary
+from controllers.jobset.failed_pods import failed_pod
 from controllers.planning.decisive_pod import (
     MAX_COUNTED,
     candidates,
     decisive_pod,
-    first_failed,
-    matching,
+    first_failed_container,
+    first_matching_end,
     may_have_missed_pods,
     without_victims,
 )
@@ -91,7 +91,7 @@ class TestDecisivePod:
             {"type": kind, "status": "False", "lastTransitionTime": None} for kind in ("Ready", "example.com/gate")
         ]
         stored = {"metadata": {"name": "p"}, "status": {"phase": "Failed", "conditions": conditions}}
-        seen = summary(msgspec.json.decode(msgspec.json.encode(stored), type=Pod))
+        seen = failed_pod(msgspec.json.decode(msgspec.json.encode(stored), type=Pod))
         assert (seen.ended_at, ("example.com/gate", "False") in seen.conditions) == ("", True)
 
     def test_absent_a_backoff_limit_is_six(self):
@@ -143,7 +143,7 @@ class TestDecisivePod:
     def test_a_pod_that_never_ran_has_its_turn_by_when_it_was_not_ready_any_more(self):
         def seen(name: str, status: dict) -> FailedPod:
             meta = {"name": name, "labels": {keys.JOB_UID: "u"}}
-            return summary(msgspec.convert({"metadata": meta, "status": {"phase": "Failed", **status}}, Pod))
+            return failed_pod(msgspec.convert({"metadata": meta, "status": {"phase": "Failed", **status}}, Pod))
 
         def ran(second: int) -> dict:
             return {
@@ -191,7 +191,7 @@ class TestVictims:
         if asked is not None:
             meta |= {"deletionTimestamp": f"2026-01-01T00:01:{asked:02}Z", "deletionGracePeriodSeconds": 60}
         status = {"containerStatuses": [{"name": "main", "state": {"terminated": end}}]}
-        return summary(msgspec.convert({"metadata": meta, "status": status}, Pod))
+        return failed_pod(msgspec.convert({"metadata": meta, "status": status}, Pod))
 
     @pytest.mark.parametrize(
         ("name", "pods"),
@@ -206,12 +206,12 @@ class TestVictims:
     )
     def test_a_pod_that_was_killed_after_the_decision_is_not_blamed(self, name: str, pods: list[tuple]):
         found = without_victims(self.doomed(), [self.pod(*given) for given in pods])
-        assert first_failed(found).pod == name
+        assert first_failed_container(found).pod == name
 
     def test_pages_do_not_change_who_is_blamed(self):
         pods = [self.pod("a-sibling", 143, 30, 30), self.pod("first", 1, 30)]
         kept = candidates(self.doomed(), of(backoffLimit=0), pods)
-        assert first_failed(without_victims(self.doomed(), kept)).pod == "first"
+        assert first_failed_container(without_victims(self.doomed(), kept)).pod == "first"
 
 
 class TestInTheWordsOfTheKubelet:
@@ -219,8 +219,8 @@ class TestInTheWordsOfTheKubelet:
 
     @pytest.mark.parametrize("situation", FAILED, ids=[situation["title"] for situation in FAILED])
     def test_the_pod_is_named_with_what_its_kubelet_says(self, situation: dict):
-        found = first_failed(
-            [summary(msgspec.convert({"metadata": {"name": "p"}, "status": situation["status"]}, Pod))]
+        found = first_failed_container(
+            [failed_pod(msgspec.convert({"metadata": {"name": "p"}, "status": situation["status"]}, Pod))]
         )
         assert found.pod == "p"
         words = [*found.kubelet_reason.removesuffix("...").split(": ", 1), *found.message.splitlines()[-1:]]
@@ -229,8 +229,8 @@ class TestInTheWordsOfTheKubelet:
 
     def test_control_characters_and_length(self):
         status = {"phase": "Failed", "reason": "Evicted", "message": "\x1b[31mno\n\tdisk " + "x" * 9999}
-        why = first_failed(
-            [summary(msgspec.convert({"metadata": {"name": "p"}, "status": status}, Pod))]
+        why = first_failed_container(
+            [failed_pod(msgspec.convert({"metadata": {"name": "p"}, "status": status}, Pod))]
         ).kubelet_reason
         assert why.startswith("Evicted: [31mno disk xxx")
         assert len(why) <= 200
@@ -254,9 +254,9 @@ class TestReadingInParts:
             assert len(kept) <= limit + 3
         pods = [pod for part in parts for pod in part]
         assert decisive_pod(job, rjob, kept) == decisive_pod(job, rjob, pods)
-        assert first_failed(kept) == first_failed(pods)
+        assert first_failed_container(kept) == first_failed_container(pods)
         ending = [[pod for pod in some if pod.deleting] for some in (kept, pods)]
-        assert first_failed(ending[0]) == first_failed(ending[1])
+        assert first_failed_container(ending[0]) == first_failed_container(ending[1])
 
     @pytest.mark.parametrize(
         ("limit", "more", "beyond"),
@@ -291,8 +291,8 @@ class TestMatching:
     )
     def test_the_first_container_to_fail_of_those_that_are_meant(self, on, container):
         operator, values, name = on
-        found = matching(OnExitCodes(operator=operator, values=values, container_name=name), self.ENDS)
+        found = first_matching_end(OnExitCodes(operator=operator, values=values, container_name=name), self.ENDS)
         assert (found and found.container) == container
 
     def test_without_a_failed_container_nothing_matches(self):
-        assert matching(OnExitCodes(operator="NotIn", values=(3,)), ()) is None
+        assert first_matching_end(OnExitCodes(operator="NotIn", values=(3,)), ()) is None

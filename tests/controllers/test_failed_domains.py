@@ -9,7 +9,7 @@ from api import keys
 from api.jobset import JobSet
 from api.nodes import bound_pod
 from api.pod import DetailedPod
-from controllers.jobset.failed_pods import summary
+from controllers.jobset.failed_pods import failed_pod
 from controllers.jobset.node_watches import NodeWatches
 from kube.client import Client
 from kube.store import Store
@@ -56,7 +56,7 @@ BY_SCRIPT = {**NAME, **EXCLUSIVE, keys.NODE_SELECTOR_STRATEGY: "true"}
 )
 def test_the_domain_is_that_of_the_node_selector_of_a_follower(pod: Any, topology: str, domain: str):
     read = msgspec.convert(pod, DetailedPod)
-    bound, failed = bound_pod(read), summary(read)
+    bound, failed = bound_pod(read), failed_pod(read)
     assert bound is not None
     assert (bound.topology, bound.domain) == (topology, domain)
     assert (failed.topology, failed.domain) == (topology, domain), "a pod that failed by its exit code"

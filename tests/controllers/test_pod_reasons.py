@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from api.pod import DetailedPod
-from controllers.jobset.failed_pods import summary
+from controllers.jobset.failed_pods import failed_pod
 from controllers.planning.observed import Ended, FailedPod
 from tests.support.model.lives import started
 from tests.support.model.world import World
@@ -20,7 +20,7 @@ def refused(name: str, seen: int = 1) -> FailedPod:
     """A pod as its kubelet leaves it when it refuses it: no container of it was ever created."""
     status = {"phase": "Failed", "reason": REFUSED, "message": f"{SAID}.", "startTime": at(seen)}
     body = {"metadata": {"name": name, "uid": name}, "spec": {"nodeName": "n1"}, "status": status}
-    return summary(msgspec.convert(body, DetailedPod))
+    return failed_pod(msgspec.convert(body, DetailedPod))
 
 
 def crashed(name: str, seconds: int, why: str = "") -> FailedPod:

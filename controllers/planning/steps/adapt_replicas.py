@@ -13,7 +13,7 @@ from api.jobset import ReplicatedJob
 from controllers.planning.attempts import restart_set
 from controllers.planning.child_jobs import Child, integer
 from controllers.planning.context import Context
-from controllers.planning.elastic import PLANNED, REASON, RESIZED, policy_of, reducible, replacements
+from controllers.planning.elastic import PLANNED, REASON, RESIZED, capacity_policy, reducible, replacements
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.start_timeout import unschedulable
 from controllers.planning.status import StatusDraft, list_some
@@ -28,7 +28,7 @@ def adapt_replicas(ctx: Context) -> Partial:
 
 
 def _adapt(ctx: Context) -> Partial:
-    policy, stored = policy_of(ctx.js), ctx.status.reduced_replicas
+    policy, stored = capacity_policy(ctx.failure_policy), ctx.status.reduced_replicas
     draft = ctx.draft()
     if not ctx.gates[GATE]:
         if policy is not None:
@@ -79,7 +79,7 @@ def _resize(ctx: Context, draft: StatusDraft) -> bool:
     old_sizes = {name: max(sizes) for name, sizes in reported_sizes.items() if sizes - {elastic[name].replicas}}
     if not old_sizes:
         return False
-    waits_for_room = policy_of(ctx.js) is not None and ctx.status.restarts > 0
+    waits_for_room = capacity_policy(ctx.failure_policy) is not None and ctx.status.restarts > 0
     if waits_for_room and all(size < elastic[name].replicas for name, size in old_sizes.items()):
         _set_sizes(ctx, draft, old_sizes)
         return True

@@ -41,7 +41,7 @@ def apply_failure_policy(ctx: Context) -> Partial:
     not_by_pods = (child for child in ctx.children.failed if child.job.metadata.uid not in by_pods)
     all_failed = (*not_by_pods, *(failure.child for failure in by_pods.values()))
     failed = heapq.nsmallest(_job_limit(ctx), all_failed, key=_failure_order)
-    matcher = Matcher(ctx.js, failed_pods, by_pods)
+    matcher = Matcher(ctx, by_pods)
     needing_pods = [
         child
         for child in failed
@@ -73,8 +73,7 @@ def _asks_for_pods(ctx: Context, child: Child) -> bool:
 
 def _job_limit(ctx: Context) -> int:
     """How many failed Jobs one plan decides about. The more rules and patterns there are, the fewer Jobs."""
-    policy = ctx.js.spec.failure_policy
-    rules = policy.rules if policy is not None else ()
+    rules = ctx.failure_policy.rules
     comparisons_of_job = 1 + sum(1 + len(rule.on_job_failure_message_patterns) for rule in rules)
     return max(1, min(ctx.limits.judged_jobs, ctx.limits.judgements // comparisons_of_job))
 

@@ -64,8 +64,7 @@ def _cache_wait(ctx: Context) -> float | None:
 
 def _may_create(ctx: Context) -> bool:
     """Whether any Jobs may be created. None may before it is known which Jobs have leftover pods."""
-    policy = ctx.js.spec.failure_policy
-    waits_for_all_jobs = policy is not None and policy.restart_strategy == "BlockingRecreate"
+    waits_for_all_jobs = ctx.failure_policy.restart_strategy == "BlockingRecreate"
     is_blocked = waits_for_all_jobs and bool(ctx.children.previous or ctx.leftovers)
     return ctx.creates and ctx.leftovers is not None and not is_blocked and not ctx.groups.closed
 

@@ -4,7 +4,7 @@ See docs/concepts/avoid-nodes.md. `watch_start` has asked for the pending pods. 
 while the Job runs, so Jobs whose pods find no node are deleted, and created again with one node less to avoid.
 """
 
-from api.avoided_nodes import GATE, avoided_node_names, nodes_to_avoid, policy_of
+from api.avoided_nodes import GATE, avoided_node_names, nodes_to_avoid
 from controllers.planning.actions import delete_unfinished
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
@@ -16,7 +16,7 @@ def drop_failed_nodes(ctx: Context) -> Partial:
 
     A node is dropped only if the set still avoids every node that the Job of the oldest such pod avoids.
     """
-    policy = policy_of(ctx.js)
+    policy = ctx.failure_policy.avoid_nodes
     if policy is None:
         return NOTHING
     draft = ctx.draft()

@@ -6,7 +6,7 @@ from controllers.planning.context import Context
 from controllers.planning.finished import has_finished
 from controllers.planning.observed import Spares
 from controllers.planning.partial import Partial, draft_result
-from controllers.planning.spares import by_index, deletions, wanted_indexes
+from controllers.planning.spares import deletions, jobs_by_index, wanted_indexes
 
 
 def end_spares(ctx: Context) -> Partial:
@@ -21,7 +21,7 @@ def end_spares(ctx: Context) -> Partial:
 
 def _surplus(ctx: Context, spares: Spares) -> list[Job]:
     """The Jobs of spares whose index is not wanted, or whose label or name does not fit."""
-    jobs = by_index(ctx.js.metadata.name, spares)
+    jobs = jobs_by_index(ctx.js.metadata.name, spares)
     indexes = wanted_indexes(ctx.js, ctx.children, spares.group)
     wanted_uids = {job.metadata.uid for index, job in jobs.items() if index in indexes}
     return [job for job in spares.jobs if job.metadata.uid not in wanted_uids]

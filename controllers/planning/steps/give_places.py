@@ -12,7 +12,7 @@ from api.spares import GATE, rank_of
 from controllers.planning.actions import DeleteJob, EndSpare, GivePlace, LiftGate, PoolQuery
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
-from controllers.planning.spare_domains import decide_handover, followers
+from controllers.planning.spare_domains import decide_handover, pods_without_leader
 from controllers.planning.spare_places import (
     Place,
     free_places,
@@ -21,7 +21,7 @@ from controllers.planning.spare_places import (
     is_steady,
     note_given,
     places_by_job,
-    promises_of,
+    promises_to_pods,
     replicated_jobs_with_spares,
 )
 from controllers.planning.spares import deletions
@@ -54,12 +54,12 @@ def give_places(ctx: Context) -> Partial:
     for name in replicated_jobs_with_spares(ctx):
         give = _give_domains if is_exclusive(ctx, name) else _give_single_places
         given_places, ended_ranks = give(ctx, draft, name, actions)
-        if promises_of(ctx, name) and is_steady(ctx, name):
+        if promises_to_pods(ctx, name) and is_steady(ctx, name):
             seconds_left = PROMISE_DELAY - (PROMISE_DELAY if since_write is None else since_write)
             if seconds_left > 0:
                 waits.append(seconds_left)
             else:
-                ended_ranks = [*promises_of(ctx, name)]
+                ended_ranks = [*promises_to_pods(ctx, name)]
         note_given(ctx, draft, name, given_places, ended_ranks)
     if not ctx.observed.pool_is_read and (has_notes(ctx) or any(isinstance(action, GivePlace) for action in actions)):
         return Stop(pod_query=PoolQuery())
@@ -103,7 +103,7 @@ def _give_domains(ctx: Context, draft: StatusDraft, name: str, actions: Actions)
     """
     handover = decide_handover(ctx, name)
     actions += [EndSpare(pod.name, pod.uid) for pod in handover.ended_spares]
-    keepers = followers(ctx, {place.spare.job_uid for place in handover.leaders})
+    keepers = pods_without_leader(ctx, {place.spare.job_uid for place in handover.leaders})
     for place in handover.leaders:
         job_keepers = tuple(keepers[place.spare.job_uid])
         actions.append(replace(_place_action(place), job_key=place.pod.job_key, keepers=job_keepers))

@@ -19,7 +19,7 @@ from api.placeholders import missing_job_indexes
 from controllers.planning.actions import CreateJob, DeleteJob
 from controllers.planning.attempts import restart_set
 from controllers.planning.context import Context
-from controllers.planning.elastic import PLANNED, RESTORED, policy_of
+from controllers.planning.elastic import PLANNED, RESTORED, capacity_policy
 from controllers.planning.partial import NOTHING, Partial, draft_result
 from controllers.planning.placeholders import placeholder_body
 from controllers.planning.spares import deletions, holds_room
@@ -35,7 +35,7 @@ RETRY_SECONDS = 10
 
 def grow_back(ctx: Context) -> Partial:
     """Create placeholders while all Jobs are ready. When they hold room, restart the set with more Jobs."""
-    stored, policy = ctx.status.reduced_replicas, policy_of(ctx.js)
+    stored, policy = ctx.status.reduced_replicas, capacity_policy(ctx.failure_policy)
     if not stored or policy is None or not ctx.gates[GATE] or ctx.js.spec.suspend:
         return NOTHING
     draft, is_steady = ctx.draft(), _is_steady(ctx)

@@ -21,7 +21,7 @@ from controllers.planning.failed_nodes import avoid_policy
 from controllers.planning.job_bodies import job_body
 from controllers.planning.partial import NOTHING, Partial
 from controllers.planning.spare_places import is_steady
-from controllers.planning.spares import by_index, deletions, wanted_indexes
+from controllers.planning.spares import deletions, jobs_by_index, wanted_indexes
 from kube.model.meta import seconds_between
 
 RETRY = 60
@@ -46,7 +46,7 @@ def keep_spares(ctx: Context) -> Partial:
     avoided_names = {node.name for node in avoided}
     for spares in ctx.observed.spares:
         group, wanted = spares.group, wanted_indexes(ctx.js, ctx.children, spares.group)
-        jobs = {index: job for index, job in by_index(ctx.js.metadata.name, spares).items() if index in wanted}
+        jobs = {index: job for index, job in jobs_by_index(ctx.js.metadata.name, spares).items() if index in wanted}
         for job in jobs.values():
             if job.outcome is not None:
                 seconds_left = RETRY - seconds_between(job.metadata.creation_timestamp or ctx.now, ctx.now)

@@ -46,7 +46,7 @@ PodsByNode = Mapping[str, list[PodOnTaintedNode]]
 
 def leave_nodes(ctx: Context) -> Partial:
     """Give notice, move the set when the time is over or, in place, delete pods that have still to leave."""
-    policy, stored = maintenance.policy_of(ctx.js), ctx.status.maintenance or _NO_MAINTENANCE
+    policy, stored = ctx.failure_policy.maintenance, ctx.status.maintenance or _NO_MAINTENANCE
     if policy is None:
         return NOTHING
     if not ctx.gates[GATE]:

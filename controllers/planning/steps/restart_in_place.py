@@ -27,11 +27,10 @@ from controllers.planning.reported_attempts import apply_reports
 
 def restart_in_place(ctx: Context) -> Partial:
     """Start the attempt that all pods report, or make pods of earlier attempts start again."""
-    policy = ctx.js.spec.failure_policy
-    if policy is None or not ctx.restarts_in_place:
+    if not ctx.restarts_in_place:
         return NOTHING
     draft = ctx.draft()
-    if policy.in_place_restarts is not None and not ctx.gates[escalation.GATE]:
+    if ctx.failure_policy.in_place_restarts is not None and not ctx.gates[escalation.GATE]:
         draft.warn_of_gate("spec.failurePolicy.inPlaceRestarts", escalation.GATE)
     apply_reports(ctx, draft)
     return draft_result(draft)

@@ -31,7 +31,7 @@ MAX_PROMPTED = 50
 
 def watch_nodes(ctx: Context) -> Partial:
     """A query for nodes, or, once they are read, deletions of pods and the seconds until the next pod is due."""
-    policy = node_failure.policy_of(ctx.js)
+    policy = ctx.failure_policy.node_failure
     if policy is None:
         return NOTHING
     draft = ctx.draft()

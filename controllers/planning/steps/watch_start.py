@@ -17,7 +17,7 @@ from controllers.planning.start_timeout import GATE, StartLimits, is_starting, n
 
 def watch_start(ctx: Context) -> Partial:
     """A query for pending pods if a check is due, else the seconds until then."""
-    set_limits = start_limits(ctx.js)
+    set_limits = start_limits(ctx.failure_policy)
     if not set_limits.seconds:
         return NOTHING
     draft = ctx.draft()

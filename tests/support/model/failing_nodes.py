@@ -11,8 +11,7 @@ import msgspec
 from api.jobset import JobSet
 from api.nodes import EVICTION, FAILURE_TAINTS, DetailedNode, Node, node_transform
 from api.pod import DetailedPod
-from controllers.planning import maintenance
-from controllers.planning.node_failure import OUT_OF_SERVICE, policy_of
+from controllers.planning.node_failure import OUT_OF_SERVICE
 from dev.simulator.api_server import ApiServer
 
 NS = "ns"
@@ -144,7 +143,7 @@ class FailingNodes(ApiServer):
             return
         assert replaced or "deletionTimestamp" in stored.meta, f"{name} is deleted, which nobody had asked for"
         assert self._lost(stored), f"{name} is deleted without its node, which works"
-        wanted = None if js is None else policy_of(js)
+        wanted = None if js is None else js.failure_policy.node_failure
         forced = (wanted is not None and wanted.force_delete_pods) or (replaced and self.off(node))
         assert forced or node not in self.tables["nodes"].live, f"{name} is deleted without its node"
 
@@ -161,10 +160,10 @@ class FailingNodes(ApiServer):
         """Whether a set in place may replace the pod because its node is, or was, drained, or it is evicted."""
         js, reasons = self.jobset, [each["reason"] for each in pod.content["status"].get("conditions", ())]
         leaves = pod.content["spec"]["nodeName"] in self.drains or EVICTION in reasons
-        return leaves and js is not None and js.restarts_in_place and bool(maintenance.policy_of(js))
+        return leaves and js is not None and js.restarts_in_place and bool(js.failure_policy.maintenance)
 
     def _lost(self, stored: Any) -> bool:
         """Whether the node of a pod has failed for as long as the set wants."""
-        wanted = None if self.jobset is None else policy_of(self.jobset)
+        wanted = None if self.jobset is None else self.jobset.failure_policy.node_failure
         since = self.failed_nodes.get(stored.content["spec"]["nodeName"])
         return wanted is not None and since is not None and self.seconds - since >= wanted.after_seconds

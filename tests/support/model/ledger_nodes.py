@@ -3,7 +3,7 @@
 from typing import Any
 
 from api import elastic, keys
-from api.avoided_nodes import avoided_node_names, policy_of
+from api.avoided_nodes import avoided_node_names
 from api.batch import Job
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
@@ -11,7 +11,6 @@ from api.policies import MAX_FAILED_NODES
 from controllers.planning.elastic import REASON as REDUCED
 from controllers.planning.elastic import RESIZED, RESTORED
 from controllers.planning.maintenance import GATE, REASON, left_nodes
-from controllers.planning.maintenance import policy_of as leaves_nodes
 from kube.model.meta import find
 from tests.support.model.ledger_status import Place
 
@@ -22,7 +21,7 @@ class NodeRules:
     def _keeps_away(self, js: JobSet, job: Job) -> None:
         """A Job avoids nodes that the status says have failed, as many as the set allows, and no others."""
         names = avoided_node_names(job.metadata.annotations)
-        wanted = policy_of(js) if self.gates["JobSetAvoidNodes"] else None
+        wanted = js.failure_policy.avoid_nodes if self.gates["JobSetAvoidNodes"] else None
         failures = {node.name: node.failures for node in js.status.failed_nodes} if wanted else {}
         assert names <= failures.keys(), f"{job.metadata.name} avoids {names}"
         assert wanted is None or len(names) <= wanted.max_nodes
@@ -55,7 +54,7 @@ class NodeRules:
         in_place = new.restarts == old.restarts and new.execution_attempts != old.execution_attempts and not resumed
         if not (restarts or in_place):
             return False
-        assert self.gates[GATE] and leaves_nodes(js) and not js.spec.suspend  # noqa: PT018 -- one thing
+        assert self.gates[GATE] and js.failure_policy.maintenance and not js.spec.suspend  # noqa: PT018 -- one thing
         assert new.restarts_count_towards_max == old.restarts_count_towards_max, "a planned move counts"
         assert self.newly_left(old, new), "a planned move away from no node"
         # A set may end in the plan that moves it: its workers have used up their restarts.
@@ -149,7 +148,7 @@ class NodeRules:
         assert len(after) == len(new.failed_nodes) <= MAX_FAILED_NODES
         assert [node.last_time for node in new.failed_nodes] == sorted(node.last_time for node in new.failed_nodes)
         assert all(after[name].failures in {before.get(name, 0) + 1, 1} for name in risen), f"{before} become {after}"
-        wanted, blamed = policy_of(js), self._to_blame(js)
+        wanted, blamed = js.failure_policy.avoid_nodes, self._to_blame(js)
         assert not risen or (self.gates["JobSetAvoidNodes"] and wanted is not None), f"{risen} are to blame"
         assert risen <= blamed, f"{risen - blamed} are to blame without a reason"
         by_domain = (
@@ -161,7 +160,7 @@ class NodeRules:
 
     def _to_blame(self, js: JobSet) -> set[str]:
         """The nodes of failed Jobs that the policy may blame: they failed the pod, or its code or reason says so."""
-        wanted, lost, found = policy_of(js), self.lost(), set()
+        wanted, lost, found = js.failure_policy.avoid_nodes, self.lost(), set()
         for uid in self.failed_in(js):
             code = self.codes.get(uid)
             by_code = wanted and wanted.on_exit_codes and code in wanted.on_exit_codes.values

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from api import keys
-from api.avoided_nodes import avoided_node_names, policy_of
+from api.avoided_nodes import avoided_node_names
 from api.batch import Claim, Job, Service
 from api.exclusive import topology_of
 from api.gang_status import StoredGroup, StoredWorkload
@@ -223,7 +223,7 @@ class Server(FailingNodes):
 
     def waits_for_a_node(self, job_uid: str) -> bool:
         """Whether the pods of a Job find no node, and have waited for one for as long as the set wants."""
-        pod, wanted = self.pod_of(job_uid), self.jobset and policy_of(self.jobset)
+        pod, wanted = self.pod_of(job_uid), self.jobset and self.jobset.failure_policy.avoid_nodes
         if pod is None or not wanted or pod.content["spec"]["nodeName"]:
             return False
         return seconds_between(pod.meta["creationTimestamp"], self.timestamp()) >= wanted.drop_after_seconds

@@ -27,6 +27,6 @@ class StartChecks(World):
             return super().answer(observed, pod_query)
         assert observed.pending_pods is None, "an answered query is asked again"
         found = {self.jobs[name]["metadata"]["uid"]: pod for name, pod in self.waiting().items() if name in self.jobs}
-        self.next_start_check = next_check(found.values(), start_limits(observed.jobset), self.now)
+        self.next_start_check = next_check(found.values(), start_limits(observed.jobset.failure_policy), self.now)
         self.checks += 1
         return replace(observed, pending_pods=found)

@@ -55,6 +55,8 @@ JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 """Finalizer of the pods of a Job, until the Job controller has counted how they ended."""
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label by which Kueue takes a JobSet into a queue."""
+KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"
+"""Label of a Workload of Kueue: the UID of its owner."""
 
 # These keys are for exclusive placement, and not known to the Go JobSet.
 PLACEMENT_GATE = "jobset.sigs.k8s.io/exclusive-placement"

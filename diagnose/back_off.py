@@ -55,8 +55,8 @@ def _last_failed(case: Case, uid: str) -> SeenPod | None:
 
 def failed_before(case: Case, child: Child) -> str:
     """How often pods of a Job have failed and been replaced, and how the last pod failed; empty without failures."""
-    job = case.jobs_by_uid.get(child.job.metadata.uid)
-    if job is None or not job.status.failed:
+    job = case.jobs_by_uid[child.job.metadata.uid]
+    if not job.status.failed:
         return ""
     last = _last_failed(case, job.metadata.uid)
     limit = "" if job.spec.backoff_limit_per_index is not None else f", backoffLimit allows {job.spec.backoff_limit}"
@@ -71,9 +71,7 @@ def ready_count(job: Job) -> str:
 
 def _failures(case: Case, child: Child, pod: SeenPod) -> tuple[str, bool]:
     """The number of failures and its limit as a text, and whether these failures are too many to replace the pod."""
-    job = case.jobs_by_uid.get(child.job.metadata.uid)
-    if job is None:
-        return "", False
+    job = case.jobs_by_uid[child.job.metadata.uid]
     if (limit := job.spec.backoff_limit_per_index) is not None:
         index = pod.metadata.annotations.index
         failures = (integer(pod.metadata.annotations.index_failures) or 0) + 1

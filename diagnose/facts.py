@@ -259,8 +259,8 @@ class Facts:
     - `late_agent_pods`: running pods whose agents have not reported the attempt that workers wait for, read if no Job
       is missing or unready.
     - `lease`: the lease of the manager; an empty record if the lease does not exist.
-    - `manager_pod`: the manager's pod that holds the lease, read if no Job has been created and the status is empty.
-    - `manager_pods`: all live pods of the manager, read if no manager holds the lease.
+    - `manager_pods`: all live pods of the manager, read if no manager holds the lease, or if no Job has been created
+      and the status is empty.
     - `quotas`: quotas that have refused Jobs or pods, by name; None for a quota that is gone.
     - `webhook_state`: whether the mutating webhooks are called, read if the set lacks their defaults.
     - `claims`: PersistentVolumeClaims of pods that have no node because of them, by name; None for a missing claim.
@@ -295,7 +295,6 @@ class Facts:
     placed_pods: Sequence[SeenPod] | None = None
     late_agent_pods: tuple[Pod, ...] = ()
     lease: SeenLease | None = None
-    manager_pod: SeenPod | None = None
     manager_pods: tuple[SeenPod, ...] = ()
     webhook_state: State | None = None
     quotas: Mapping[str, SeenQuota | None] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from api.leftovers import NOT_ENDED, LeftoverPod, owner_to_wait_for
 from api.selectors import one_of, other_attempts_selector
 from api.topology import NodeMetadata
 from controllers.resources import JOBSETS
-from diagnose import kueue, look_up
+from diagnose import look_up
 from diagnose.case import is_unheld
 from diagnose.facts import Facts, SeenGroups, SeenJob, SeenPod, TrackedPod
 from diagnose.jobset_causes import missing_defaults
@@ -34,7 +34,7 @@ from kube.errors import NotFound
 from kube.model.meta import Owner, seconds_between
 from kube.options import COMMAND_TIMEOUT, METADATA_LIST, ListOptions
 from kube.reader import MAX_EXAMPLES, MAX_PAGES, Reader
-from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, NODES, POD_GROUPS, PODS
+from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, KUEUE_WORKLOADS, NODES, POD_GROUPS, PODS
 
 REPLACED_SECONDS = 10.0
 """A pod that is created more than this number of seconds after the start of its Job replaces another pod."""
@@ -73,7 +73,7 @@ class _Gatherer:
         facts.warnings = await self._warnings(f"regarding.kind={keys.KIND},regarding.name={js.metadata.name}")
         facts.has_service = await look_up.has_service(self._reader, js, facts.warnings)
         if js.spec.suspend and keys.QUEUE_NAME in js.metadata.labels:
-            facts.has_kueue = await self._client.serves(kueue.GROUP)
+            facts.has_kueue = await self._client.serves(KUEUE_WORKLOADS.group)
             if facts.has_kueue:
                 facts.workloads = await look_up.kueue_workloads(self._reader, js)
         if missing_defaults(js):
@@ -94,7 +94,8 @@ class _Gatherer:
             await self._fill_about_waiting(survey)
         if not survey.unsettled_names and not js.spec.suspend:
             facts.late_agent_pods = await look_up.late_agent_pods(self._reader, js, {job.metadata.uid for job in jobs})
-        if is_unheld(facts.lease, facts.now):
+        is_untouched = len(survey.missing_jobs) == survey.job_count and not js.status.replicated_jobs_status
+        if is_unheld(facts.lease, facts.now) or (is_untouched and facts.lease is not None):
             facts.manager_pods = await look_up.manager_pods(self._reader)
         if facts.pods is not None:
             facts.pods += await self._failed_pods(survey, jobs)
@@ -108,14 +109,10 @@ class _Gatherer:
         facts, js, reader = self._facts, self._js, self._reader
         facts.lease = await look_up.manager_lease(reader)
         uids = await self._fill_foreign_owners(survey)
-        may_start = any(position.replicated_job.name not in survey.unmet_texts for position in survey.missing_jobs)
-        if may_start or any(child.deleting for child in survey.unready_jobs):
+        if survey.due_jobs or any(child.deleting for child in survey.unready_jobs):
             facts.namespace = await look_up.namespace(reader, self._namespace)
         facts.earlier_pods = await look_up.deleted_pods(reader, [one_of(keys.JOB_UID, uids)] if uids else [])
         facts.nodes_by_name |= await look_up.nodes(reader, facts.earlier_pods)
-        is_untouched = len(survey.missing_jobs) == survey.job_count and not js.status.replicated_jobs_status
-        if is_untouched and facts.lease is not None:
-            facts.manager_pod = await look_up.manager_pod(reader, facts.lease)
         if survey.missing_jobs and js.status.restarts:
             facts.leftover_pods = await self._leftover_pods(survey)
         if survey.previous_jobs or facts.leftover_pods:
@@ -216,8 +213,7 @@ class _Gatherer:
         foreign_owners: dict[str, Owner] = {}
         earlier_uids = []
         previous_jobs = {child.name for child in survey.previous_jobs}
-        due = (position for position in survey.missing_jobs if position.replicated_job.name not in survey.unmet_texts)
-        names = [position.name for position in due if position.name not in previous_jobs]
+        names = [position.name for position in survey.due_jobs if position.name not in previous_jobs]
         with self._reader.noting(
             f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}"
         ):

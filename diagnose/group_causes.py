@@ -103,13 +103,9 @@ def _jobs(group: Group) -> set[str]:
 
 def _unstarted_jobs(case: Case) -> frozenset[str]:
     """The names of Jobs that may wait for groups: missing or suspended Jobs that are not of a later stage."""
-    missing = (
-        position.name
-        for position in case.survey.missing_jobs
-        if position.replicated_job.name not in case.survey.unmet_texts
-    )
-    halted = (child.name for child in case.survey.halted_jobs if child.replicated_job not in case.survey.unmet_texts)
-    return frozenset([*missing, *halted])
+    survey = case.survey
+    halted = (child.name for child in survey.halted_jobs if child.replicated_job not in survey.unmet_texts)
+    return frozenset([*(position.name for position in survey.due_jobs), *halted])
 
 
 class _WaitingTree:
@@ -118,15 +114,10 @@ class _WaitingTree:
     def __init__(self, case: Case, groups: SeenGroups, root: Group) -> None:
         self._case, self._groups, self._root = case, groups, root
         leaves = {job: group.name for group in root.walk() for job, _ in group.jobs}
+        unready_jobs = sorted(case.survey.unready_jobs, key=attrgetter("name"))
+        groups_of_pods = ((child, child.job.spec.template.spec.pod_group) for child in unready_jobs)
         # Other causes explain Jobs that run without groups.
-        self.unready_jobs = sorted(
-            (
-                child
-                for child in case.survey.unready_jobs
-                if child.job.spec.template.spec.pod_group == leaves.get(child.name)
-            ),
-            key=attrgetter("name"),
-        )
+        self.unready_jobs = [child for child, group in groups_of_pods if group == leaves.get(child.name)]
         self._waiting_pods: dict[str, list[SeenPod]] = {
             child.name: [pod for pod in case.pods_of(child) if pod.is_live and not pod.spec.node_name]
             for child in self.unready_jobs
@@ -171,29 +162,21 @@ class _WaitingTree:
         jobs = f", {_job_names(group)}" if group.jobs else ""
         message = f"{_title(group)}{jobs}: {self._bound_pods(group)} of {pluralize(group.pods, 'pod')} bound"
         rule = _rule_text(group, required_members(self._tree, group))
-        moments = [pod.scheduling_failure.since for pod in self._pods(group) if pod.scheduling_failure]
-        return Finding(
-            Level.WAITS,
-            cause,
-            f"{message}; {rule}",
-            because=because,
-            fix=fix,
-            since=min((moment for moment in moments if moment), default=""),
-        )
+        moments = (pod.scheduling_failure.since for pod in self._pods(group) if pod.scheduling_failure)
+        since = min(filter(None, moments), default="")
+        return Finding(Level.WAITS, cause, f"{message}; {rule}", because=because, fix=fix, since=since)
 
     def _findings_below(self, group: Group) -> list[Finding]:
         """The findings about waiting children of a CompositePodGroup, or the scheduler's findings about a PodGroup."""
         if not group.is_composite:
             return self._scheduler_findings(group)
         waiting_groups = [child for child in group.children if self._pods(child)]
-        findings = (
-            KeyedFinding(_title(child), self.key(child), partial(self._child_finding, child))
-            for child in waiting_groups
-        )
+        finders = ((child, partial(self._waiting_group_finding, child)) for child in waiting_groups)
+        findings = (KeyedFinding(_title(child), self.key(child), find_it) for child, find_it in finders)
         return [finding for finding, _ in merge_findings(findings, "group")]
 
-    def _child_finding(self, child: Group) -> Finding:
-        return self._finding(child, tuple(self._findings_below(child)), cause="group-waits")
+    def _waiting_group_finding(self, group: Group) -> Finding:
+        return self._finding(group, tuple(self._findings_below(group)), cause="group-waits")
 
     def _scheduler_findings(self, group: Group) -> list[Finding]:
         findings = []
@@ -215,11 +198,8 @@ class _WaitingTree:
         pods_by_message: dict[str, tuple[Finding, list[SeenPod]]] = {}
         for pod in () if group.is_composite else sorted(self._pods(group), key=lambda pod: pod.name):
             problem = unbound_claim(self._case, pod) or misfit(self._case, pod, in_group=True)
-            exclusion = (
-                None
-                if problem is not None and problem.level is Level.FAULT
-                else excluded_by_jobs(self._case, pod, in_group=True)
-            )
+            is_fault = problem is not None and problem.level is Level.FAULT
+            exclusion = None if is_fault else excluded_by_jobs(self._case, pod, in_group=True)
             for finding in filter(None, (exclusion, problem)):
                 # A tree that never fits does not fit after a wait either, so findings that only wait are left out.
                 if finding.level is Level.FAULT or not self._permanent_findings:
@@ -245,29 +225,25 @@ class _WaitingTree:
 
     def _messages(self, group: Group) -> tuple[str, tuple[str, ...]]:
         """The scheduler's messages about a PodGroup and about its pods, without repetitions."""
-        condition = self._condition(group)
-        is_unscheduled = condition is not None and condition.status == "False"
-        group_message = without_repetition(condition.message) if condition is not None and is_unscheduled else ""
-        messages = (
-            without_repetition(pod.scheduling_failure.message) for pod in self._pods(group) if pod.scheduling_failure
-        )
-        pod_messages = dict.fromkeys(
-            text for text in messages if not (group_message and (text == group_message or is_about_group(text)))
-        )
-        return group_message, tuple(pod_messages)[:2]
+        condition, group_message = self._condition(group), ""
+        if condition is not None and condition.status == "False":
+            group_message = without_repetition(condition.message)
+        failures = filter(None, (pod.scheduling_failure for pod in self._pods(group)))
+        pod_messages = list(dict.fromkeys(without_repetition(failure.message) for failure in failures))
+        if group_message:
+            pod_messages = [text for text in pod_messages if text != group_message and not is_about_group(text)]
+        return group_message, tuple(pod_messages[:2])
 
     def _lacking_level(self, group: Group, text: str) -> str:
         """A clause that names the group on the path which lacks members, and how many members have room.
 
         Empty unless exactly one group on the path needs the number of members that the scheduler names in `text`.
         """
-        lack = shortfall(text)
-        lacking_groups = [
-            above
-            for above in self._paths[group.name]
-            if lack and str(required_members(self._tree, above)) == lack.wanted
-        ]
-        if lack is None or len(lacking_groups) != 1:
+        if (lack := shortfall(text)) is None:
+            return ""
+        path = self._paths[group.name]
+        lacking_groups = [above for above in path if str(required_members(self._tree, above)) == lack.wanted]
+        if len(lacking_groups) != 1:
             return ""
         [above] = lacking_groups
         members = "groups" if above.is_composite else "pods"

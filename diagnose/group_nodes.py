@@ -13,7 +13,7 @@ from kube.model.requests import sum_requests
 
 def why_never(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> list[Finding]:
     """Findings about why a tree never gets nodes; empty if unknown. `pods`: one pod without a node for each Job."""
-    return _label_findings(root, nodes) or _size_findings(root, nodes, pods)
+    return (_label_findings(root, nodes) if len(nodes) else []) or _size_findings(root, nodes, pods)
 
 
 def paths(group: Group, above: Sequence[Group] = ()) -> Iterator[list[Group]]:
@@ -35,7 +35,7 @@ def _label_findings(root: Group, nodes: Nodes) -> list[Finding]:
     if lacks:
         return [_label_finding(lack.message, lack.fix, key) for key, lack in lacks]
     for path_keys in dict.fromkeys(tuple(levels(path)) for path in paths(root)):
-        if len(nodes) and not nodes.has_domains(path_keys):
+        if not nodes.has_domains(path_keys):
             return [_label_finding(f"no node has the labels {' and '.join(path_keys)} at once", "", *path_keys)]
     return []
 

@@ -3,19 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from api import keys
 from api.batch import pods_at_once
 from api.event import SeenEvent
 from api.jobset import JobSet
-from api.keys import (
-    JOB_COMPLETE,
-    JOB_CREATION_FAILED,
-    JOBS_SUSPENDED_AGAIN,
-    KIND,
-    REPLICATED_JOB_NAME,
-    SERVICE_CREATION_FAILED,
-    SKIP_SUSPEND,
-    SUSPENDED,
-)
 from controllers.planning.child_jobs import Child
 from diagnose.answers import Answer, KeyedFinding, about_jobs
 from diagnose.case import Case
@@ -30,14 +21,14 @@ from diagnose.wording import NO_RIGHT
 from kube.model.field import join_names
 from kube.model.meta import Owner, find
 
-_HOLD_JOBS_BACK = (JOB_CREATION_FAILED, SERVICE_CREATION_FAILED, "PVCCreationFailed", "SchedulingObjectsFailed")
+_HOLD_JOBS_BACK = {
+    *(keys.JOB_CREATION_FAILED, keys.SERVICE_CREATION_FAILED, "PVCCreationFailed", "SchedulingObjectsFailed"),
+}
 """Reasons of Warnings that a Job, or an object that has to be created before Jobs, was refused."""
 _OTHER_OWNER = "exists already and belongs to"
 """Part of the note of a Warning about a Service of another owner. Such a Service does not delay Jobs."""
 BEGIN_SECONDS = 30.0
 """Seconds after the completion of a Job within which missing Jobs of the next stage are normal."""
-_RefusedJob = tuple[Child, SeenEvent, QuotaRefusal]
-"""A Job, the Warning that its pods are refused, and the refusal by a quota that the Warning reports."""
 
 
 def later_stage(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
@@ -69,7 +60,7 @@ def _behind_settled_jobs(case: Case, name: str, message: str) -> Finding:
     running_names = [
         job.metadata.name
         for job in case.facts.jobs or ()
-        if job.metadata.labels.get(REPLICATED_JOB_NAME) in awaited_rjobs and job.outcome is None
+        if job.metadata.labels.get(keys.REPLICATED_JOB_NAME) in awaited_rjobs and job.outcome is None
     ]
     fix = ""
     if running_names:
@@ -84,7 +75,7 @@ def _behind_settled_jobs(case: Case, name: str, message: str) -> Finding:
 
 def _attempt_start(js: JobSet) -> str:
     """When the attempt began: the latest of the set's creation, its last resumption and its last restart."""
-    resumed = find(js.status.conditions, SUSPENDED)
+    resumed = find(js.status.conditions, keys.SUSPENDED)
     restart = js.status.last_restart
     return max(
         js.metadata.creation_timestamp or "",
@@ -135,7 +126,7 @@ def missing_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
 
 def _name_conflict(case: Case, name: str) -> Finding:
     owner = case.facts.foreign_owners[name]
-    if owner == Owner(KIND, case.facts.jobset.metadata.name):
+    if owner == Owner(keys.KIND, case.facts.jobset.metadata.name):
         findings = earlier_deletion_delays(case, name)
         message = f"Job {name}: cannot be created yet, the Job of an earlier JobSet of this name is still there"
         fix = "" if findings else "wait: it goes with the JobSet that it belongs to"
@@ -183,10 +174,10 @@ def holds_jobs_back(event: SeenEvent) -> bool:
 def _beginning_rjobs(case: Case) -> frozenset[str]:
     """Names of ReplicatedJobs that may start and have no Jobs yet; empty unless a Job of the set completed recently."""
     jobs, now = case.facts.jobs or (), case.facts.now
-    conditions = filter(None, (find(job.status.conditions, JOB_COMPLETE) for job in jobs))
+    conditions = filter(None, (find(job.status.conditions, keys.JOB_COMPLETE) for job in jobs))
     if not any(seconds_since(complete.last_transition_time, now) <= BEGIN_SECONDS for complete in conditions):
         return frozenset()
-    other_rjobs = {*case.survey.unmet_conditions, *(job.metadata.labels.get(REPLICATED_JOB_NAME) for job in jobs)}
+    other_rjobs = {*case.survey.unmet_conditions, *(job.metadata.labels.get(keys.REPLICATED_JOB_NAME) for job in jobs)}
     return frozenset(position.replicated_job.name for position in case.survey.missing_jobs) - other_rjobs
 
 
@@ -201,9 +192,9 @@ def _are_beginning(case: Case, names: frozenset[str]) -> bool:
 def halted_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Jobs that are still suspended although the set is not suspended."""
     fix = "the manager resumes it by itself; a Job that another controller suspends needs that one"
-    if case.facts.jobset.metadata.annotations.get(SKIP_SUSPEND) == "true":
-        fix = f"the controller that has suspended it resumes it: annotation {SKIP_SUSPEND} of the JobSet"
-    suspended_again = next((event for event in case.recent_warnings if event.reason == JOBS_SUSPENDED_AGAIN), None)
+    if case.facts.jobset.metadata.annotations.get(keys.SKIP_SUSPEND) == "true":
+        fix = f"the controller that has suspended it resumes it: annotation {keys.SKIP_SUSPEND} of the JobSet"
+    suspended_again = next((event for event in case.recent_warnings if event.reason == keys.JOBS_SUSPENDED_AGAIN), None)
     for child in (child for child in case.survey.halted_jobs if child.name in unexplained):
         ending_pods = child.job.status.active
         reason = f": {pluralize(ending_pods, 'pod')} of the time before have to end first" if ending_pods else ""
@@ -261,7 +252,7 @@ def _job_without_pods(case: Case, child: Child) -> KeyedFinding:
 
 def quota_refusals(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """Jobs whose pods a quota refuses, with one finding for each quota and resource."""
-    refused_by_quota: dict[tuple[str, str], list[_RefusedJob]] = {}
+    refused_by_quota: dict[tuple[str, str], list[tuple[Child, SeenEvent, QuotaRefusal]]] = {}
     for child in case.unready_jobs(unexplained):
         event = next(iter(case.refusals(child.job.metadata.uid)), None)
         if missing_pods(child.job) and event is not None and (quota := quota_refusal(event.note)):

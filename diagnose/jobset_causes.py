@@ -15,18 +15,16 @@ from diagnose.answers import Answer
 from diagnose.case import LEASE_MARGIN_SECONDS, Case
 from diagnose.disruptions import disruption_fix, disruption_in_history
 from diagnose.ends import WAITS_FOR_NODE, deletion_delays
-from diagnose.facts import SeenPod
 from diagnose.finding import WAIT_FOR_PODS, Finding, Level, pluralize
 from diagnose.job_causes import holds_jobs_back
 from diagnose.kubelet import known_remedy
-from diagnose.kueue import workloads_of
-from diagnose.remedies import UNVERSIONED, logs_of, recreation_command, recreation_commands
+from diagnose.remedies import UNVERSIONED, logs_of, recreation_command, recreation_commands, workloads_of
 from diagnose.restart_causes import attempt_finding, deadline_fix, decisive_container, why_it_failed
 from diagnose.states import State
 from diagnose.times import age, clock, seconds_since
 from kube.model.field import join_names
 from kube.model.jsontree import dig
-from kube.model.meta import Condition, find
+from kube.model.meta import find
 from manifests.installed.webhook_switch import State as Webhooks
 
 _FAILURE_POLICY = "FailurePolicy"
@@ -114,20 +112,17 @@ def namespace_deleted(case: Case, _unexplained: frozenset[str]) -> Iterator[Answ
     name = meta.namespace
     if namespace is None or namespace.metadata.deletion_timestamp is None:
         return
-    remaining = (
-        condition for condition in namespace.status.conditions if condition.status == "True" and condition.message
-    )
+    messages = (condition.message for condition in namespace.status.conditions if condition.status == "True")
     finding = Finding(
         Level.WAITS,
         "namespace-deleted",
         f"its namespace {name} is being deleted with all that is in it, and nothing can be created there",
-        because=tuple(Finding(Level.NOTE, "namespace-condition", condition.message) for condition in remaining),
+        because=tuple(Finding(Level.NOTE, "namespace-condition", message) for message in filter(None, messages)),
         fix=f"to run it later, keep it: kubectl get jobset {meta.name} -n {name} -o yaml | sed '{UNVERSIONED}' >"
         f" {meta.name}.yaml; once the namespace is gone, kubectl create namespace {name} and kubectl create -f"
         f" {meta.name}.yaml",
         since=namespace.metadata.deletion_timestamp,
     )
-
     yield Answer(finding, state=State.DELETED, is_final=True)
 
 
@@ -182,17 +177,12 @@ def suspension(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
         fix = f"kubectl label jobset {js.metadata.name} -n {js.metadata.namespace} {keys.QUEUE_NAME}={label}; or {fix}"
     since = condition.last_transition_time if condition and condition.status == "True" else ""
     cause = "suspended"
-    if admission := _admission_condition(case):
+    admissions = filter(None, (find(workload.status.conditions, "Admitted") for workload in case.facts.workloads))
+    if admission := next((condition for condition in admissions if condition.status == "True"), None):
         cause, since = "admitted-not-resumed", admission.last_transition_time
         message += "; Kueue has admitted it and holds quota for it, but has not resumed it"
         fix = f"if this lasts, Kueue's log says what refuses its update; {workloads_of(js)} -o yaml shows the admission"
     yield Answer(Finding(Level.WAITS, cause, message, because, fix, since), state=State.SUSPENDED, is_final=True)
-
-
-def _admission_condition(case: Case) -> Condition | None:
-    """The condition in which Kueue says that it has admitted the set; None without one."""
-    conditions = (find(workload.status.conditions, "Admitted") for workload in case.facts.workloads)
-    return next((condition for condition in conditions if condition and condition.status == "True"), None)
 
 
 def _queue_of_template(js: JobSet) -> tuple[str, str] | None:
@@ -227,9 +217,12 @@ def start_timeout(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     """A note on how long the oldest pending pod may still take, or that no manager enforces startTimeoutSeconds."""
     policy, now = case.facts.jobset.spec.failure_policy, case.facts.now
     seconds = policy.start_timeout_seconds if policy is not None else None
-    pending_pods = filter(_is_pending, case.facts.pods or ())
+    if seconds is None or case.has_gate_warning(START_TIMEOUT_GATE):
+        return
+    pods = (pod for pod in case.facts.pods or () if pod.is_live and not pod.is_gated)
+    pending_pods = (pod for pod in pods if pod.status.phase == "Pending")
     pod = min(pending_pods, key=lambda pod: pod.metadata.creation_timestamp or "", default=None)
-    if seconds is None or pod is None or case.has_gate_warning(START_TIMEOUT_GATE):
+    if pod is None:
         return
     waited = seconds_since(pod.metadata.creation_timestamp, now)
     limit, fix = f"spec.failurePolicy.startTimeoutSeconds is {seconds}", ""
@@ -242,10 +235,6 @@ def start_timeout(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
         fix = f"start the manager with --feature-gates={START_TIMEOUT_GATE}=true"
     since = pod.metadata.creation_timestamp or ""
     yield Answer(Finding(Level.NOTE, "start-timeout", message, fix=fix, since=since))
-
-
-def _is_pending(pod: SeenPod) -> bool:
-    return pod.status.phase == "Pending" and not pod.is_gated and pod.metadata.deletion_timestamp is None
 
 
 def avoided_nodes(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
@@ -343,10 +332,7 @@ def warnings(case: Case, _unexplained: frozenset[str]) -> list[Answer]:
     obsolete = set() if is_blind or case.survey.unsettled_names else _REASONS_WHILE_WAITING
     about_halted_jobs = {keys.JOBS_SUSPENDED_AGAIN} if case.survey.halted_jobs else set()
     other_reasons = {keys.JOB_CREATION_FAILED, *about_pods, *about_nodes, *obsolete, *about_halted_jobs}
-    has_absent_jobs = any(
-        position.name not in case.facts.foreign_owners and position.replicated_job.name not in case.survey.unmet_texts
-        for position in case.survey.missing_jobs
-    )
+    has_absent_jobs = any(position.name not in case.facts.foreign_owners for position in case.survey.due_jobs)
     by_reason: dict[str, Finding] = {}
     for event in case.recent_warnings:
         if (

@@ -19,7 +19,6 @@ from api.restart_agent import jobs_without_agent
 from api.selectors import one_of, other_attempts_selector
 from controllers.planning.attempts import requested_attempt
 from controllers.planning.child_jobs import Child, integer
-from diagnose import kueue
 from diagnose.facts import SeenClaim, SeenConditions, SeenLease, SeenPod, SeenQuota, SeenStorageClass
 from diagnose.nodes import SeenNode
 from diagnose.quota import quota_refusal
@@ -91,13 +90,11 @@ async def quotas(reader: Reader, refusals: Iterable[SeenEvent]) -> dict[str, See
 
 async def kueue_workloads(reader: Reader, js: JobSet) -> Sequence[SeenConditions]:
     """Kueue's Workloads of a JobSet; empty if the API server does not serve this version of the API."""
-    note = f"Kueue: you may not list workloads.{kueue.GROUP}, so whether it has admitted the JobSet is not known"
-    selector = f"{kueue.JOB_UID}={js.metadata.uid}"
+    group = KUEUE_WORKLOADS.group
+    note = f"Kueue: you may not list workloads.{group}, so whether it has admitted the JobSet is not known"
+    options: ListOptions = {"label_selector": f"{keys.KUEUE_JOB_UID}={js.metadata.uid}"}
     with suppress(NotFound):
-        return (
-            await reader.collect(KUEUE_WORKLOADS, SeenConditions, "Workloads", note, pages=1, label_selector=selector)
-            or ()
-        )
+        return await reader.collect(KUEUE_WORKLOADS, SeenConditions, "Workloads", note, pages=1, **options) or ()
     return ()
 
 
@@ -224,13 +221,6 @@ async def _with_preemptor(reader: Reader, event: SeenEvent) -> SeenEvent:
             if pod.metadata.uid == uid:
                 return replace(event, related=Regarding(name=pod.metadata.name, namespace=pod.metadata.namespace))
     return event
-
-
-async def manager_pod(reader: Reader, lease: SeenLease) -> SeenPod | None:
-    """The pod of the manager that holds the lease; None if it runs outside the cluster or may not be read."""
-    name = (lease.spec.holder_identity or "").partition("_")[0]
-    note = f"the manager's pod: you may not get pods in namespace {keys.MANAGER_NAMESPACE}"
-    return await reader.find(PODS, SeenPod, name, note, keys.MANAGER_NAMESPACE) if name else None
 
 
 async def manager_pods(reader: Reader) -> tuple[SeenPod, ...]:

@@ -38,7 +38,7 @@ _NOT_DONE = "neither created nor restarted nor placed"
 _LOG_FIX = "the message says what to do, or the log of that manager; jobset cluster status asks one on your own machine"
 NOTE_SECONDS = 60.0
 """Seconds for which the note of a manager at the lease counts. A manager writes it every half minute."""
-_NOTE = re.compile(r"(?P<time>\S+) (?P<manager>\S+): (?P<why>.+)", re.DOTALL)
+_NOTE = re.compile(r"(?P<time>\S+) (?P<manager>\S+): (?P<reason>.+)", re.DOTALL)
 _NO_RIGHT = re.compile("403 Forbidden|the manager may not")
 RIGHTS = "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"
 
@@ -54,12 +54,11 @@ def no_manager(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
 def unready_leader(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """The manager that holds the lease has reported that it is not ready."""
     note = None if case.is_manager_missing or not unexplained else _readiness_note(case.facts.lease, case.facts.now)
-    if note is None:
-        return
-    name, reason, age_seconds = note
-    message = f"manager {name} holds the lease and is not ready: {reason} (said {age(age_seconds)} ago)"
-    fix = RIGHTS if _NO_RIGHT.search(reason) else _LOG_FIX
-    yield Answer(Finding(Level.FAULT, "leader-not-ready", message, fix=fix))
+    if note is not None:
+        name, predicate, fix = note
+        yield Answer(
+            Finding(Level.FAULT, "leader-not-ready", f"manager {name} holds the lease and {predicate}", fix=fix)
+        )
 
 
 def other_manager(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
@@ -86,16 +85,10 @@ def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: d
     renewed = (lease.spec.renew_time if lease else None) or ""
     since = max(renewed, created) if renewed else ""
     if note := _readiness_note(lease, now):
-        name, reason, age_seconds = note
-        message = f"manager {name} runs and is not ready: {reason} (said {age(age_seconds)} ago)"
-        message = f"{message}; until then Jobs are {_NOT_DONE}"
-        fix = (
-            RIGHTS
-            if _NO_RIGHT.search(reason)
-            else _ask_manager(name)
-            if name in {manager.name for manager in managers}
-            else _LOG_FIX
-        )
+        name, predicate, fix = note
+        message = f"manager {name} runs and {predicate}; until then Jobs are {_NOT_DONE}"
+        if fix != RIGHTS and name in {manager.name for manager in managers}:
+            fix = _ask_manager(name)
         return Finding(Level.FAULT, _NOT_READY, message, fix=fix, since=since)
     message = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
     reasons = "none runs, or one that runs may not take it"
@@ -112,13 +105,16 @@ def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: d
     return Finding(Level.FAULT, cause, message, fix=fix, since=since)
 
 
-def _readiness_note(lease: SeenLease | None, now: datetime) -> tuple[str, str, float] | None:
-    """The note at the lease that a manager is not ready: name, reason, age in seconds; None without a recent note."""
+def _readiness_note(lease: SeenLease | None, now: datetime) -> tuple[str, str, str] | None:
+    """The recent note at the lease that a manager is not ready: its name, a predicate with the reason, and the fix."""
     note = lease.metadata.annotations.get(keys.NOT_READY, "") if lease else ""
     if (match := _NOTE.fullmatch(note)) is None:
         return None
-    ago = seconds_since(match["time"], now)
-    return (match["manager"], match["why"], ago) if ago <= NOTE_SECONDS else None
+    ago, reason = seconds_since(match["time"], now), match["reason"]
+    if ago > NOTE_SECONDS:
+        return None
+    fix = RIGHTS if _NO_RIGHT.search(reason) else _LOG_FIX
+    return match["manager"], f"is not ready: {reason} (said {age(ago)} ago)", fix
 
 
 def _ask_manager(pod: str) -> str:
@@ -136,7 +132,7 @@ def idle_manager(case: Case) -> Finding | None:
     if case.facts.jobs or js.status.restarts or js.status.replicated_jobs_status:
         return None
     holder = (lease.spec.holder_identity or "").partition("_")[0]
-    pod = case.facts.manager_pod
+    pod = next((pod for pod in case.facts.manager_pods if pod.name == holder), None)
     message = f"a manager runs ({holder} holds the lease) and has done nothing for {age(waited)}"
     if pod is not None and not pod.ready:
         message = f"{message}; it is not ready: a right is missing, or a cache is not filled"
@@ -153,11 +149,8 @@ _LOGS = f"kubectl logs -n {keys.MANAGER_NAMESPACE} deployment/jobset-controller-
 def last_completion_time(survey: Survey, jobs: Iterable[Job]) -> str:
     """When the last Job of a set completed, as RFC 3339; empty if not all Jobs have completed."""
     ends = [_completion_time(job) for job in jobs]
-    return (
-        max(ends)
-        if survey.job_count and not survey.unsettled_names and all(ends) and len(ends) >= survey.job_count
-        else ""
-    )
+    are_complete = survey.job_count and not survey.unsettled_names and len(ends) >= survey.job_count and all(ends)
+    return max(ends) if are_complete else ""
 
 
 def _completion_time(job: Job) -> str:

@@ -27,7 +27,7 @@ def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | Non
     `in_group`: the pod belongs to a group, so the scheduler may only report that the group does not fit.
     """
     condition, nodes = pod.scheduling_failure, case.facts.node_offers
-    if (problem := undeclared_feature(case, pod)) is not None:
+    if (problem := _undeclared_feature(case, pod)) is not None:
         return problem
     if condition is None or nodes is None or not (in_group or MISFIT.search(condition.message)):
         return None
@@ -40,7 +40,7 @@ def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | Non
     return (
         case.shortage
         or _too_many_pods(case, pod, nodes)
-        or (with_largest_users(case, pod, finding) if is_insufficient else None)
+        or (_with_largest_users(case, pod, finding) if is_insufficient else None)
     )
 
 
@@ -54,13 +54,7 @@ def _too_many_pods(case: Case, pod: SeenPod, nodes: Nodes) -> Finding | None:
     return nodes.too_many_pods(pod.spec, case.survey.pods_at_once[rjob], sum(job.status.ready or 0 for job in jobs))
 
 
-_SHOW_FEATURES = (
-    "kubectl get nodes -o custom-columns='NODE:.metadata.name,VERSION:.status.nodeInfo.kubeletVersion,"
-    "FEATURES:.status.declaredFeatures'"
-)
-
-
-def undeclared_feature(case: Case, pod: SeenPod) -> Finding | None:
+def _undeclared_feature(case: Case, pod: SeenPod) -> Finding | None:
     """The finding about a feature that the pod needs and no node declares; None if the scheduler has another reason."""
     condition, nodes = pod.scheduling_failure, case.facts.node_offers
     if condition is None or not FEATURES.search(condition.message):
@@ -76,18 +70,16 @@ def undeclared_feature(case: Case, pod: SeenPod) -> Finding | None:
 
 def _feature_fix(js: JobSet, field: str) -> str:
     nodes = (
-        "have an administrator of the cluster add nodes with a newer kubelet"
-        f" ({_SHOW_FEATURES} shows what they declare)"
+        "have an administrator of the cluster add nodes with a newer kubelet (kubectl get nodes -o custom-columns="
+        "'NODE:.metadata.name,VERSION:.status.nodeInfo.kubeletVersion,FEATURES:.status.declaredFeatures' shows what"
+        " they declare)"
     )
     if js.restarts_in_place and "RestartAllContainers" in field:
         return f"write failurePolicy.agent.mode: MainContainer in a new JobSet, which needs no such feature; or {nodes}"
     return f"do without {field} in a new JobSet, or {nodes}"
 
 
-_MAX_HOLDERS = 3
-
-
-def with_largest_users(case: Case, pod: SeenPod, finding: Finding) -> Finding:
+def _with_largest_users(case: Case, pod: SeenPod, finding: Finding) -> Finding:
     """The finding that nodes are in use, with the JobSets that use most of the resource that the pod lacks."""
     nodes, resource = case.facts.node_offers, lacking_resource(pod)
     if nodes is None or not resource:
@@ -108,7 +100,7 @@ def _add_largest_users(case: Case, nodes: Nodes, pod: SeenPod, resource: str, fi
     if not amounts:
         return finding
     largest_first = sorted(amounts.items(), key=lambda item: (-item[1], item[0]))
-    shares = join_names([f"{name} ({format_number(amount, resource)})" for name, amount in largest_first], _MAX_HOLDERS)
+    shares = join_names([f"{name} ({format_number(amount, resource)})" for name, amount in largest_first], 3)
     total = format_number(sum(amounts.values()), resource)
     offered = format_amount(nodes.offered_amount(pod.spec, resource), resource)
     return replace(finding, message=f"{finding.message}; JobSets hold {total} of their {offered}: {shares}")

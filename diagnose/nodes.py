@@ -121,10 +121,6 @@ class Nodes:
         """Whether a node declares this feature of Kubernetes."""
         return feature in self._features
 
-    def missing_label(self, key: str) -> Lack | None:
-        """The lack of a label if no node has it with any value; None if a node has it, or without nodes."""
-        return self._missing_value(key, ()) if self._nodes else None
-
     def has_domains(self, keys: Sequence[str]) -> bool:
         """Whether a node has labels with all of these keys."""
         return any(node.labels.keys() >= set(keys) for node in self._nodes)
@@ -256,7 +252,7 @@ class Nodes:
         """The finding that no node matches the node selector and the required node affinity."""
         show = "kubectl get nodes --show-labels shows the labels of the nodes; an autoscaler may add such nodes, too"
         for key, value in sorted(spec.node_selector.items()):
-            wanted, missing_label = f"{key}={value}", self._missing_value(key, (value,))
+            wanted, missing_label = f"{key}={value}", self.missing_label(key, (value,))
             if missing_label is None:
                 continue
             fix = f"{missing_label.fix or _OTHER_LABEL}or kubectl label node NODE {wanted}; {show}"
@@ -271,13 +267,13 @@ class Nodes:
             return Finding(Level.FAULT, "no-such-label", message, fix=fix)
         message = f"no node meets its required node affinity ({spec.affinity_words})"
         message += f" and has {selector}" if selector else ""
-        candidates = (self._missing_value(demand.key, demand.values) for demand in spec.demands)
+        candidates = (self.missing_label(demand.key, demand.values) for demand in spec.demands)
         missing_label = next((missing_label for missing_label in candidates if missing_label is not None), Lack())
         message = f"{message}; {missing_label.message}" if missing_label.message else message
         fix = f"{missing_label.fix or 'write another node affinity in a new JobSet, '}or label a node; {show}"
         return Finding(Level.FAULT, "no-such-label", message, fix=fix)
 
-    def _missing_value(self, key: str, wanted: Sequence[str]) -> Lack | None:
+    def missing_label(self, key: str, wanted: Sequence[str] = ()) -> Lack | None:
         """The lack if no node has the label with one of the `wanted` values, or with any value if `wanted` is empty."""
         values = sorted({node.labels[key] for node in self._nodes if key in node.labels})
         if not values:

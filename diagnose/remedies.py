@@ -6,10 +6,12 @@ It also has commands that many fixes share, such as the command that creates a s
 import re
 from collections.abc import Mapping
 
+from api import keys
 from api.jobset import JobSet
 from api.pod import DEFAULT_SCHEDULER
 from diagnose.facts import SeenPod
 from diagnose.wording import ANTI_AFFINITY
+from kube.resources import KUEUE_WORKLOADS
 from policy.recorded import policy_that_set
 
 SCHEDULER_SAYS = (
@@ -214,3 +216,9 @@ def logs_of(js: JobSet, job: str = "", container: str = "") -> str:
     """The command that shows the logs of a set, or of one of its Jobs or containers."""
     selection = (f" --job {job}" if job else "") + (f" -c {container}" if container else "")
     return f"jobset logs {js.metadata.name} -n {js.metadata.namespace}{selection}"
+
+
+def workloads_of(js: JobSet) -> str:
+    """The command that shows Kueue's Workload of a JobSet, with the API group, as Kubernetes has Workloads, too."""
+    selector = f"-l {keys.KUEUE_JOB_UID}={js.metadata.uid}"
+    return f"kubectl get workloads.{KUEUE_WORKLOADS.group} -n {js.metadata.namespace} {selector}"

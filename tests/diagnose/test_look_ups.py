@@ -197,7 +197,8 @@ async def test_who_ended_a_pod_is_looked_up_where_another_is_in_its_place():
 
 async def test_a_manager_that_creates_nothing_is_told_from_none():
     unready = {"type": "Ready", "status": "False"}
-    pod = {"kind": "Pod", "metadata": {"name": "manager-0"}, "status": {"conditions": [unready]}}
+    metadata = {"name": "manager-0", "labels": {"control-plane": "controller-manager"}}
+    pod = {"kind": "Pod", "metadata": metadata, "status": {"conditions": [unready]}}
     text, body = explanation_of((await read(a_set(), pod))[0])
     assert causes(body) == ["missing", "manager-idle"]
     assert "it is not ready: a right is missing, or a cache is not filled" in text

@@ -374,4 +374,4 @@ row(
 def _() -> Facts:
     pod = {"metadata": {"name": "manager-0"}, "status": {"conditions": [condition("Ready", "", "", "False")]}}
     held = lease(holder="manager-0_1234")
-    return facts(a_set(), lease=held, manager_pod=msgspec.convert(pod, SeenPod))
+    return facts(a_set(), lease=held, manager_pods=(msgspec.convert(pod, SeenPod),))

@@ -302,9 +302,9 @@ def _missing_for_readiness(pod: SeenPod) -> str:
 def _exclusive_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[tuple[Child, str, SeenPod]]:
     """Jobs with exclusive placement that are not ready and have a live leader: Job, topology key, leader."""
     for child in case.unready_jobs(unexplained):
-        topology = child.job.topology
         leader = case.leaders.get(child.job.metadata.uid)
-        if topology is not None and leader is not None and leader.metadata.topology == topology and leader.is_live:
+        topology = None if leader is None else leader.metadata.topology
+        if leader is not None and topology is not None and leader.is_live:
             yield child, topology, leader
 
 

@@ -71,7 +71,7 @@ def whole_number(text: str) -> int:
 
 
 class FlagValueError(Exception):
-    """The value of a flag is invalid. The text says why."""
+    """The value of a flag is invalid or missing, or contradicts another flag. The text says why."""
 
 
 def set_gates(parsed: argparse.Namespace) -> None:

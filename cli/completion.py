@@ -29,21 +29,10 @@ It completes commands, flags, files, and the names of JobSets of the namespace t
 
 def add_completion(commands: Commands) -> None:
     """Register the command `completion`."""
-    parser = add_command(
-        commands,
-        "completion",
-        EXAMPLES,
-        "Print the code that lets a shell complete commands, flags and names of JobSets.",
-    )
+    description = "Print the code that lets a shell complete commands, flags and names of JobSets."
+    parser = add_command(commands, "completion", EXAMPLES, description)
     parser.add_argument("shell", choices=SHELLS, help="the shell that reads it")
     parser.set_defaults(handler=_print)
-
-
-def answer(parser: argparse.ArgumentParser) -> None:
-    """Print the completions for a shell, and end the process."""
-    import argcomplete  # noqa: PLC0415 (only for completions)
-
-    argcomplete.autocomplete(parser)
 
 
 def answer_kubectl(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:

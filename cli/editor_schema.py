@@ -24,12 +24,8 @@ KINDS = ("JobSet", "JobSetPolicy", "JobSetPolicyException")
 
 def add_schema(commands: Commands) -> None:
     """Register the command `schema`."""
-    parser = add_command(
-        commands,
-        "schema",
-        EXAMPLES,
-        "Print a JSON schema of manifests, draft 7, with a description of each field.",
-    )
+    description = "Print a JSON schema of manifests, draft 7, with a description of each field."
+    parser = add_command(commands, "schema", EXAMPLES, description)
     parser.add_argument("--kind", choices=KINDS, default=KINDS[0], help=f"default: {KINDS[0]}")
     parser.set_defaults(handler=as_command(_print))
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cli.commands import Commands, Parser
-from cli.table import COMMANDS, overview
+from cli.table import COMMANDS, overview, register
 from cli.terminal import escaped_streams
 
 COMPLETION_VARIABLE = "_ARGCOMPLETE"
@@ -24,9 +24,9 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command, and return the exit code."""
     if COMPLETION_VARIABLE in os.environ:
-        from cli.completion import answer  # noqa: PLC0415 (only for completions)
+        import argcomplete  # noqa: PLC0415 (only for completions)
 
-        answer(_parser(*os.environ.get("COMP_LINE", "").split()[1:]))
+        argcomplete.autocomplete(_parser(*os.environ.get("COMP_LINE", "").split()[1:]))
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["manager"]:
         arguments[1:] = [_double_dash(argument) for argument in arguments[1:]]
@@ -55,13 +55,10 @@ def _double_dash(argument: str) -> str:
 
 
 class _Version(argparse.Action):
-    """Prints the version. Finding it needs imports that other commands do not need."""
+    """Prints the version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
-        from app import version  # noqa: PLC0415 (no other command needs it)
-
-        print(version.current_version())
-        parser.exit()
+        parser.exit(_print_version())
 
 
 def _parser(*words: str) -> argparse.ArgumentParser:
@@ -83,7 +80,7 @@ def _parser(*words: str) -> argparse.ArgumentParser:
     called = next((word for word in words if not word.startswith("-")), "")
     for name, command in COMMANDS.items():
         if name == called:
-            command.add(commands)
+            register(commands, name)
         else:
             commands.add_parser(name, help=command.text)
     return parser
@@ -92,10 +89,10 @@ def _parser(*words: str) -> argparse.ArgumentParser:
 def add_version(commands: Commands) -> None:
     """Register the command `version`."""
     parser = commands.add_parser("version", help="print the version")
-    parser.set_defaults(handler=_version)
+    parser.set_defaults(handler=_print_version)
 
 
-def _version(_: argparse.Namespace) -> int:
+def _print_version(*_: argparse.Namespace) -> int:
     from app import version  # noqa: PLC0415 (no other command needs it)
 
     print(version.current_version())

@@ -24,12 +24,8 @@ The configuration file has apiVersion config.jobset.x-k8s.io/v1alpha1 and kind C
 
 def add_manager(commands: Commands) -> None:
     """Register the command `manager`."""
-    parser = add_command(
-        commands,
-        "manager",
-        MANAGER_EXAMPLES,
-        "Run the admission webhooks and, on the replica that holds the lease, the reconcile loop.",
-    )
+    description = "Run the admission webhooks and, on the replica that holds the lease, the reconcile loop."
+    parser = add_command(commands, "manager", MANAGER_EXAMPLES, description)
     add_flags(parser)
     parser.set_defaults(handler=_manager)
 

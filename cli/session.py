@@ -1,11 +1,11 @@
-"""Checks of names, the connection, and error messages of all commands that use a cluster."""
+"""What all commands that use a cluster have in common: checks of names, the connection, and error messages."""
 
 import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 from urllib.parse import urlsplit
 
 from api.batch import OwnedObject
@@ -13,7 +13,7 @@ from api.jobset import JobSet
 from app.version import user_agent
 from cli.messages import write_messages
 from controllers.resources import JOBSETS
-from httpserver.address import is_loopback
+from httpserver.address import BindError, is_loopback
 from jobset_client.errors import NeverError, RefusedError
 from kube.client import Client
 from kube.config import explain_error, load
@@ -33,7 +33,10 @@ NOT_INSTALLED = (
     f"JobSet is not installed in this cluster (no CRD {JOBSETS.plural}.{JOBSETS.group}): install it with `helm install`"
     " or, in a clone, `make install`: see docs/quick-start.md"
 )
-_KINDS = ("jobset", "jobsets", "js", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io")
+_Options = TypeVar("_Options")
+_Work = Callable[[_Options, TextIO, TextIO], Coroutine[Any, Any, int]]
+_Run = Callable[[_Options, TextIO, TextIO], int]
+_JOBSET_KINDS = ("jobset", "jobsets", "js", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io")
 
 
 class UsageError(Exception):
@@ -75,7 +78,7 @@ class Session:
 def jobset_name(text: str) -> str:
     """The name in an argument `NAME` or `jobset/NAME`. Raises `UsageError`."""
     kind, slash, name = text.rpartition("/")
-    if slash and kind not in _KINDS:
+    if slash and kind not in _JOBSET_KINDS:
         raise UsageError(f"{text!r} is not a name: write NAME or jobset/NAME")
     return check_name(name)
 
@@ -96,9 +99,8 @@ async def connect(*, kubeconfig: str = "", context: str = "", namespace: str = "
     if namespace:
         check_name(namespace)
     credentials = await load(kubeconfig or None, context or None)
-    has_answered = _AnswerState()
-    transport = HttpTransport(credentials, user_agent=user_agent(), metrics=has_answered)
-    silence_warning = asyncio.create_task(_say_if_silent(has_answered, credentials.server))
+    silence_warning = _SilenceWarning(credentials.server)
+    transport = HttpTransport(credentials, user_agent=user_agent(), metrics=silence_warning)
     try:
         yield Session(Client(transport), namespace or credentials.namespace or "default")
     except (Unauthorized, BadRequest, TransportError) as error:
@@ -140,20 +142,18 @@ def _local_cluster_hint(error: KubeError, server: str) -> str:
     )
 
 
-class _AnswerState(asyncio.Event):
-    """An event that is set by the first answer of the API server, or by the first failed request."""
+class _SilenceWarning:
+    """Tells the user after `SILENCE_SECONDS` that no request has been answered or has failed yet."""
+
+    def __init__(self, server: str) -> None:
+        text = f"jobset: {server} has not answered for {SILENCE_SECONDS:g} s: waiting\n"
+        self._timer = asyncio.get_running_loop().call_later(SILENCE_SECONDS, sys.stderr.write, text)
+
+    def cancel(self) -> None:
+        self._timer.cancel()
 
     def on_request(self, code: str, method: str, host: str) -> None:  # noqa: ARG002 - see RequestMetrics
-        self.set()
-
-
-async def _say_if_silent(has_answered: asyncio.Event, server: str) -> None:
-    """Tell the user after `SILENCE_SECONDS` that the command waits for the API server."""
-    try:
-        async with asyncio.timeout(SILENCE_SECONDS):
-            await has_answered.wait()
-    except TimeoutError:
-        sys.stderr.write(f"jobset: {server} has not answered for {SILENCE_SECONDS:g} s: waiting\n")
+        self.cancel()
 
 
 async def jobset_names(session: Session) -> list[str]:
@@ -161,7 +161,13 @@ async def jobset_names(session: Session) -> list[str]:
     return [js.metadata.name for js in await _list_jobsets(session.client, namespace=session.namespace)]
 
 
-async def missing_namespace_message(client: Client, namespace: str) -> str:
+async def refuse_missing_namespace(session: Session) -> None:
+    """Raise `UsageError` if the namespace of the command does not exist."""
+    if message := await _missing_namespace_message(session.client, session.namespace):
+        raise UsageError(message)
+
+
+async def _missing_namespace_message(client: Client, namespace: str) -> str:
     """A message if the namespace does not exist, with a similar name; empty if it exists or this is not known."""
     try:
         await client.get(NAMESPACES, namespace, type=OwnedObject, timeout=COMMAND_TIMEOUT)
@@ -192,27 +198,27 @@ async def explain_missing_jobset(session: Session, name: str) -> AsyncIterator[N
         raise NoJobSetError(await _missing_jobset_message(session.client, session.namespace, name)) from error
 
 
-def run(
-    command: str,
-    work: Callable[[], Coroutine[Any, Any, int]],
-    err: TextIO,
-    *,
-    verbs: str = "get",
-    everywhere: bool = False,
-) -> int:
-    """Run a command, and write its error to `err` in one line. Returns the exit code.
+def command(name: str, verbs: str = "get") -> Callable[[_Work[_Options]], _Run[_Options]]:
+    """A decorator that makes a coroutine function the function `run` of a command.
 
-    - `verbs`: the verbs on JobSets that the command needs; empty if it needs rights on other resources.
-    - `everywhere`: whether the command reads all namespaces, so that its error may suggest a single namespace.
+    `run` executes the coroutine, writes an error to `err` in one line, and returns the exit code. `verbs`: the verbs on
+    JobSets that the command needs; empty if it needs rights on other resources.
     """
-    try:
-        return asyncio.run(work())
-    except (NoJobSetError, RefusedError, NeverError) as error:
-        code, text = FAILED, str(error)
-    except (UsageError, KubeError, TimeoutError) as error:
-        code, text = NOT_DONE, _error_message(error, verbs, everywhere=everywhere)
-    write_messages(command, [text], err)
-    return code
+
+    def decorate(work: _Work[_Options]) -> _Run[_Options]:
+        def run(options: _Options, out: TextIO, err: TextIO) -> int:
+            try:
+                return asyncio.run(work(options, out, err))
+            except (NoJobSetError, RefusedError, NeverError) as error:
+                code, text = FAILED, str(error)
+            except (UsageError, BindError, KubeError, TimeoutError) as error:
+                code, text = NOT_DONE, _error_message(error, verbs, everywhere=getattr(options, "everywhere", False))
+            write_messages(name, [text], err)
+            return code
+
+        return run
+
+    return decorate
 
 
 async def _missing_jobset_message(client: Client, namespace: str, name: str) -> str:
@@ -225,12 +231,10 @@ async def _missing_jobset_message(client: Client, namespace: str, name: str) -> 
         return text
     if elsewhere:
         return f"{text}, but in {elsewhere[0].metadata.namespace}: use -n {elsewhere[0].metadata.namespace}"
-    if not names_here and (namespace_message := await missing_namespace_message(client, namespace)):
+    if not names_here and (namespace_message := await _missing_namespace_message(client, namespace)):
         return namespace_message
     suggestion = did_you_mean(name, names_here)
-    if suggestion:
-        return f"{text}; {suggestion}"
-    return f"{text}: there is none at all"
+    return f"{text}; {suggestion}" if suggestion else f"{text}: there is none at all"
 
 
 async def _list_jobsets(client: Client, **options: str) -> Sequence[OwnedObject]:
@@ -241,7 +245,10 @@ async def _list_jobsets(client: Client, **options: str) -> Sequence[OwnedObject]
 
 
 def _error_message(error: Exception, verbs: str, *, everywhere: bool) -> str:
-    """The message about an error. If the user lacks a right, the message names the right."""
+    """The message about an error. If the user lacks a right, the message names the right.
+
+    `everywhere`: whether the command reads all namespaces, so that the message suggests a single namespace.
+    """
     if isinstance(error, NoRightError):
         return str(error)
     if isinstance(error, TimeoutError):

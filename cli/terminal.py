@@ -53,7 +53,7 @@ def raw_stream(stream: TextIO) -> TextIO:
     return stream.inner if isinstance(stream, Terminal) else stream
 
 
-def lines_of_programs(out: TextIO) -> Callable[[str, str], None]:
+def lines_of_programs(out: TextIO) -> Callable[[str, str], object]:
     """A function that writes a prefix and a line of a program's output.
 
     Unless `out` is a terminal, the line is written as it is. At a terminal, the line keeps its colours, which are reset
@@ -61,17 +61,13 @@ def lines_of_programs(out: TextIO) -> Callable[[str, str], None]:
     """
     stream = raw_stream(out)
     if not stream.isatty():
-        return lambda prefix, line: _write(stream, f"{prefix} {line}\n")
-    return lambda prefix, line: _write(stream, f"{escape(prefix)} {_coloured_line(line)}\n")
+        return lambda prefix, line: stream.write(f"{prefix} {line}\n")
+    return lambda prefix, line: stream.write(f"{escape(prefix)} {_coloured_line(line)}\n")
 
 
 def _coloured_line(line: str) -> str:
     last = escape(line.rstrip("\r").rpartition("\r")[2], _CONTROL_OR_STYLE)
     return last + _RESET if "\x1b" in last else last
-
-
-def _write(stream: TextIO, text: str) -> None:
-    stream.write(text)
 
 
 def _write_traceback(*error: Any) -> None:

@@ -21,12 +21,8 @@ exit codes:
 
 def add_webhooks(commands: Commands) -> None:
     """Register the command `webhooks`."""
-    parser = add_command(
-        commands,
-        "webhooks",
-        EXAMPLES,
-        "Take the webhooks of JobSet out of the way of the API server, and put them back.",
-    )
+    description = "Take the webhooks of JobSet out of the way of the API server, and put them back."
+    parser = add_command(commands, "webhooks", EXAMPLES, description)
     add = parser.add_argument
     add("action", choices=("status", "off", "on"), metavar="status|off|on", help="what to do")
     add("-o", "--output", choices=("table", "yaml", "json"), default="table", help="default: table, a line for each")

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import TextIO
 
 from certs.remedies import apply_again_remedy
@@ -29,12 +28,9 @@ class Options(session.ClusterFlags):
     output: str = "table"
 
 
-def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the state of the configurations to `out`, or the problem to `err`. Returns the exit code."""
-    return session.run("webhooks", partial(_run, options, out, err), err, verbs="")
-
-
-async def _run(options: Options, out: TextIO, err: TextIO) -> int:
+@session.command("webhooks", verbs="")
+async def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Write the state of the configurations to `out`, and what is wrong with them to `err`. Returns the exit code."""
     configurations, remedy, faults = await _switch_all(options)
     _write(configurations, options.output, out)
     missing = [configuration.name for configuration in configurations if configuration.state is State.MISSING]
@@ -58,7 +54,7 @@ async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[
     Returns the configurations, the fix for missing or wrong webhooks, and faults of the endpoints. Endpoints are looked
     at only for `status`, since with `on` the manager may have just been started.
     """
-    async with session.connect(kubeconfig=options.kubeconfig, context=options.context) as connection:
+    async with session.connect_to(options) as connection:
         stored = [await switch(connection.client, resource, name, options.action) for resource, name in CONFIGURATIONS]
         configurations = [
             configuration_state(resource.kind, name, body)
@@ -69,10 +65,8 @@ async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[
             raise KubeError(session.NOT_INSTALLED)
         faults = []
         if options.action == "status":
-            faults = [
-                *await unreachable_services(connection.client, stored),
-                *await foreign_managers(connection.client, stored),
-            ]
+            faults += await unreachable_services(connection.client, stored)
+            faults += await foreign_managers(connection.client, stored)
         return configurations, apply_again_remedy(stored), faults
 
 

@@ -1,7 +1,6 @@
 """Runs `jobset certs status`: reads the certificates of a cluster, and writes their status."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TextIO
 
 import msgspec
@@ -25,12 +24,9 @@ class Options(session.ClusterFlags):
     output: str = "table"
 
 
-def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the status to `out`, or the problem to `err`. Returns the exit code."""
-    return session.run("certs status", partial(_run, options, out), err, verbs="")
-
-
-async def _run(options: Options, out: TextIO) -> int:
+@session.command("certs status", verbs="")
+async def run(options: Options, out: TextIO, _: TextIO) -> int:
+    """Write the status to `out`. Returns the exit code."""
     session.check_name(options.namespace)
     session.check_name(options.secret)
     async with session.connect_to(options) as connection:

@@ -1,11 +1,10 @@
 """The flags of `jobset validate` and `jobset render`."""
 
 import argparse
-import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cli.commands import Commands, add_command, run_module, set_gates
+from cli.commands import Commands, FlagValueError, add_command, run_module, set_gates
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -94,23 +93,16 @@ def _command(commands: Commands, name: str, examples: str) -> argparse.ArgumentP
 
 
 def _prepare(parsed: argparse.Namespace) -> None:
-    """Set the files to read, and the feature gates. Ends the program if the flags contradict each other."""
+    """Set the files to read, and the feature gates. Raises `FlagValueError`."""
     parsed.names = [*parsed.files, *parsed.filename]
-    from api.features import FeatureGates  # noqa: PLC0415 (help and completions do not need it)
-
-    problem = ""
     if not parsed.names:
         example = f"`jobset {parsed.command} jobset.yaml`"
-        problem = f"no file is named: give files or directories, such as {example}, or - for standard input"
-    elif not getattr(parsed, "server", False):
-        set_gates(parsed)
-    elif parsed.feature_gates:
-        problem = "--server asks the manager there: leave out --feature-gates"
-    else:
-        parsed.gates = FeatureGates({"AllAlpha": True})  # the manager applies its own gates
-    if problem:
-        sys.stderr.write(f"jobset {parsed.command}: {problem}\n")
-        raise SystemExit(2)
+        raise FlagValueError(f"no file is named: give files or directories, such as {example}, or - for standard input")
+    if getattr(parsed, "server", False):
+        if parsed.feature_gates:
+            raise FlagValueError("--server asks the manager there: leave out --feature-gates")
+        parsed.feature_gates = "AllAlpha=true"  # the manager applies its own gates
+    set_gates(parsed)
 
 
 def add_namespace_flags(parser: argparse.ArgumentParser) -> None:

@@ -47,10 +47,6 @@ def local_cluster(
 @contextlib.asynccontextmanager
 async def start_server() -> AsyncIterator[ServerChecks]:
     """Checks at an API server that runs for the length of the block. Raises `CheckError` if it cannot be started."""
-    with local_cluster("--local-server", SPEC, "", _install) as cluster:
+    with local_cluster("--local-server", SPEC, "", lambda cluster, *_: install(cluster, webhook_port=None)) as cluster:
         async with connect(str(cluster.kubeconfig), "", empty=True) as checks:
             yield checks
-
-
-def _install(cluster: Cluster, _folder: Path, _stack: contextlib.ExitStack) -> None:
-    install(cluster, webhook_port=None)

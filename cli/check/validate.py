@@ -1,8 +1,4 @@
-"""Runs `jobset validate`: checks manifests before they are sent, and writes a report.
-
-Exit codes: 0 valid (warnings are allowed), 1 faults, 2 not everything could be checked. If a right is missing for a
-check of the cluster, this is a note. The exit code is then 2 only with --strict.
-"""
+"""Runs `jobset validate`: checks manifests before they are sent, and writes a report."""
 
 import contextlib
 from collections.abc import AsyncIterator, Coroutine

@@ -1,8 +1,4 @@
-"""The flags of `jobset explain`, which reads a cluster with the user's credentials and changes nothing.
-
-Exit codes: 0 explained (without a name also if there are no JobSets), 1 the JobSet does not exist, 2 wrong usage, no
-answer of the cluster, or no right to read JobSets.
-"""
+"""The flags of `jobset explain`, which reads a cluster with the user's credentials and changes nothing."""
 
 import argparse
 

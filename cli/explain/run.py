@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TextIO
 
 from cli import session
@@ -44,14 +43,12 @@ class Options(session.ClusterFlags):
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the explanation to `out`, or the problem to `err`. Returns the exit code."""
-    if options.name is None:
-        work = partial(_explain_all, options, out, err)
-        return session.run("explain", work, err, verbs="list", everywhere=options.everywhere)
-    return session.run("explain", partial(_explain_one, options, options.name, out), err)
+    return (_explain_all if options.name is None else _explain_one)(options, out, err)
 
 
-async def _explain_one(options: Options, name_or_path: str, out: TextIO) -> int:
-    name = session.jobset_name(name_or_path)
+@session.command("explain")
+async def _explain_one(options: Options, out: TextIO, _: TextIO) -> int:
+    name = session.jobset_name(options.name or "")
     if options.everywhere:
         raise session.UsageError("-A lists all JobSets: leave out the name, or write -n NAMESPACE")
     async with session.connect_to(options) as connection, session.explain_missing_jobset(connection, name):
@@ -73,15 +70,14 @@ async def _explain_one(options: Options, name_or_path: str, out: TextIO) -> int:
     return session.DONE
 
 
+@session.command("explain", verbs="list")
 async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
     async with session.connect_to(options) as connection, session.explain_missing_jobset(connection, ""):
 
         async def compute_page() -> _Page:
             jobsets = await explain_all(connection.client, None if options.everywhere else connection.namespace)
-            if not (jobsets.bodies or options.everywhere) and (
-                text := await session.missing_namespace_message(connection.client, connection.namespace)
-            ):
-                raise session.UsageError(text)
+            if not (jobsets.bodies or options.everywhere):
+                await session.refuse_missing_namespace(connection)
             body = {"items": jobsets.bodies}
             table = io.StringIO()
             if options.output != "text":

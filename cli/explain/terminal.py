@@ -25,8 +25,4 @@ def terminal_text(explanation: Explanation, now: datetime, width: int, *, color:
             prefix_length = len(line.next_prefix if position else line.prefix)
             yield f"{line_text[:prefix_length]}{style}{line_text[prefix_length:]}{_RESET}" if style else line_text
         for command in commands if not is_command else ():
-            yield (
-                f"{' ' * len(line.next_prefix)}{_BOLD}{command}{_RESET}"
-                if color
-                else f"{' ' * len(line.next_prefix)}{command}"
-            )
+            yield " " * len(line.next_prefix) + (f"{_BOLD}{command}{_RESET}" if color else command)

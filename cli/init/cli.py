@@ -1,7 +1,4 @@
-"""The flags of `jobset init`, which prints a manifest for a framework, or from the object of another controller.
-
-Exit codes: 0 printed, 1 the file has faults or no object to convert, 2 wrong usage, or a file that cannot be read.
-"""
+"""The flags of `jobset init`, which prints a manifest for a framework, or from the object of another controller."""
 
 import argparse
 from collections.abc import Callable

@@ -29,7 +29,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the field, and then the new state to `out`, or the problem to `err`. Returns the exit code."""
     command = "suspend" if options.suspend else "resume"
 
-    async def work() -> int:
+    @session.command(command, verbs="get and patch")
+    async def change(options: Options, out: TextIO, err: TextIO) -> int:
         async with session.open_jobset(options) as (connection, js):
             if not is_change(js, suspend=options.suspend):
                 text = "is suspended already" if options.suspend else "is not suspended: there is nothing to resume"
@@ -40,7 +41,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         out.write(f"{title(js)}: {'suspended' if options.suspend else 'resumed'}\n")
         return session.DONE
 
-    return session.run(command, work, err, verbs="get and patch")
+    return change(options, out, err)
 
 
 async def patch_jobset(

@@ -50,41 +50,36 @@ class Options(session.NamedJobSet):
     previous: bool = False
 
 
-def run(options: Options, out: TextIO, err: TextIO) -> int:
+@session.command("logs")
+async def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the logs to `out`, and reasons for missing logs to `err`. Returns the exit code."""
-
-    async def work() -> int:
-        name = session.jobset_name(options.name)
-        if options.follow and options.attempt is not None:
-            raise session.UsageError("-f follows the latest attempt and those after it: leave out --attempt")
-        if options.follow and options.previous:
-            raise session.UsageError("--previous prints what ended containers wrote, -f follows others: leave one out")
-        if options.job:
-            session.check_name(options.job)
-        async with session.connect_to(options) as connection:
-            js = await session.get_jobset(connection, name)
-            try:
-                if options.previous:
-                    return _write_previous(js, options, out)
-                if options.follow:
-                    _refuse_unknown_job(js, options.job)
-                    follower = Follower(
-                        connection, js, container=options.container, tail=options.tail, out=out, err=err
-                    )
-                    return await follower.run(options.job)
-                pods = await _read_pods(connection, js, options, err)
-                if not pods:
-                    _refuse_unknown_job(js, options.job)
-                wait_reason = await _wait_reason(connection, js, options) if not pods else ""
-                attempt_pods = _pods_of_attempt(pods, js, options, wait_reason or LOGS_ARE_GONE)
-                chosen_logs = logs(attempt_pods, options.container)
-                if not chosen_logs:
-                    raise RefusedError(_no_container_message(js, options, logs(attempt_pods, "")))
-                return await _write_logs(connection, chosen_logs, options.tail, out, err)
-            except Forbidden as error:
-                raise session.NoRightError(f"{error}; {_RIGHT_HINT} in namespace {connection.namespace}") from error
-
-    return session.run("logs", work, err)
+    name = session.jobset_name(options.name)
+    if options.follow and options.attempt is not None:
+        raise session.UsageError("-f follows the latest attempt and those after it: leave out --attempt")
+    if options.follow and options.previous:
+        raise session.UsageError("--previous prints what ended containers wrote, -f follows others: leave one out")
+    if options.job:
+        session.check_name(options.job)
+    async with session.connect_to(options) as connection:
+        js = await session.get_jobset(connection, name)
+        try:
+            if options.previous:
+                return _write_previous(js, options, out)
+            if options.follow:
+                _refuse_unknown_job(js, options.job)
+                follower = Follower(connection, js, container=options.container, tail=options.tail, out=out, err=err)
+                return await follower.run(options.job)
+            pods = await _read_pods(connection, js, options, err)
+            if not pods:
+                _refuse_unknown_job(js, options.job)
+            wait_reason = await _wait_reason(connection, js, options) if not pods else ""
+            attempt_pods = _pods_of_attempt(pods, js, options, wait_reason or LOGS_ARE_GONE)
+            chosen_logs = logs(attempt_pods, options.container)
+            if not chosen_logs:
+                raise RefusedError(_no_container_message(js, options, logs(attempt_pods, "")))
+            return await _write_logs(connection, chosen_logs, options.tail, out, err)
+        except Forbidden as error:
+            raise session.NoRightError(f"{error}; {_RIGHT_HINT} in namespace {connection.namespace}") from error
 
 
 def _write_previous(js: JobSet, options: Options, out: TextIO) -> int:

@@ -19,42 +19,39 @@ class Options(session.NamedJobSet):
     timeout: float
 
 
-def run(options: Options, out: TextIO, err: TextIO) -> int:
+@session.command("restart", verbs="get, list, watch and patch")
+async def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Restart the JobSet, and write each step to `out`, or the problem to `err`. Returns the exit code.
 
     If the run ends between suspension and resumption, also by Ctrl-C, it writes the command that resumes the JobSet.
     """
-
-    async def work() -> int:
-        name = session.jobset_name(options.name)
-        async with session.connect_to(options) as connection:
+    name = session.jobset_name(options.name)
+    async with session.connect_to(options) as connection:
+        async with session.explain_missing_jobset(connection, name):
+            js = await session.get_jobset(connection, name)
+            await _refuse_restart(connection, js)
+            write_warnings("restart", await patch_jobset(connection, js, suspend_patch(js, suspend=True)), err)
+        out.write(f"{title(js)}: suspended; waits until its Jobs are\n")
+        out.flush()
+        time_limit = asyncio.timeout(options.timeout)
+        try:
+            async with time_limit:
+                await wait_for_state(connection, js, "suspended")
             async with session.explain_missing_jobset(connection, name):
-                js = await session.get_jobset(connection, name)
-                await _refuse_restart(connection, js)
-                write_warnings("restart", await patch_jobset(connection, js, suspend_patch(js, suspend=True)), err)
-            out.write(f"{title(js)}: suspended; waits until its Jobs are\n")
-            out.flush()
-            time_limit = asyncio.timeout(options.timeout)
-            try:
-                async with time_limit:
-                    await wait_for_state(connection, js, "suspended")
-                async with session.explain_missing_jobset(connection, name):
-                    await patch_jobset(connection, js, suspend_patch(js, suspend=False))
-            except (NeverError, session.NoJobSetError):
-                raise  # the JobSet has ended or is gone, so it cannot be resumed
-            except BaseException:
-                timed_out = f", still not suspended after {options.timeout:g} s" if time_limit.expired() else ""
-                err.write(
-                    f"jobset restart: {title(js)}: not done{timed_out}. It stays suspended until you resume it:"
-                    f" jobset resume {name} -n {connection.namespace}\n"
-                )
-                if time_limit.expired():
-                    return TIMED_OUT
-                raise
-        out.write(f"{title(js)}: resumed\n")
-        return session.DONE
-
-    return session.run("restart", work, err, verbs="get, list, watch and patch")
+                await patch_jobset(connection, js, suspend_patch(js, suspend=False))
+        except (NeverError, session.NoJobSetError):
+            raise  # the JobSet has ended or is gone, so it cannot be resumed
+        except BaseException:
+            timed_out = f", still not suspended after {options.timeout:g} s" if time_limit.expired() else ""
+            err.write(
+                f"jobset restart: {title(js)}: not done{timed_out}. It stays suspended until you resume it:"
+                f" jobset resume {name} -n {connection.namespace}\n"
+            )
+            if time_limit.expired():
+                return TIMED_OUT
+            raise
+    out.write(f"{title(js)}: resumed\n")
+    return session.DONE
 
 
 async def _refuse_restart(connection: session.Session, js: JobSet) -> None:

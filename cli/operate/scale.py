@@ -17,18 +17,15 @@ class Options(session.NamedJobSet):
     replicas: Mapping[str, int]
 
 
-def run(options: Options, out: TextIO, err: TextIO) -> int:
+@session.command("scale", verbs="get and patch")
+async def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the numbers, and then the new state to `out`, or the problem to `err`. Returns the exit code."""
-
-    async def work() -> int:
-        async with session.open_jobset(options) as (connection, js):
-            patch = scale_patch(js, options.replicas)
-            job_counts = ", ".join(f"{rjob} has {number}" for rjob, number in options.replicas.items())
-            if not patch:
-                out.write(f"{title(js)}: {job_counts} already\n")
-                return session.DONE
-            write_warnings("scale", await patch_jobset(connection, js, patch, PatchType.JSON), err)
-        out.write(f"{title(js)}: scaled: {job_counts}\n")
-        return session.DONE
-
-    return session.run("scale", work, err, verbs="get and patch")
+    async with session.open_jobset(options) as (connection, js):
+        patch = scale_patch(js, options.replicas)
+        job_counts = ", ".join(f"{rjob} has {number}" for rjob, number in options.replicas.items())
+        if not patch:
+            out.write(f"{title(js)}: {job_counts} already\n")
+            return session.DONE
+        write_warnings("scale", await patch_jobset(connection, js, patch, PatchType.JSON), err)
+    out.write(f"{title(js)}: scaled: {job_counts}\n")
+    return session.DONE

@@ -30,29 +30,26 @@ class _Reached(Exception):  # noqa: N818 -- no error: it ends the watch
     """The JobSet is in the requested state."""
 
 
-def run(options: Options, out: TextIO, err: TextIO) -> int:
+@session.command("wait", verbs="get, list and watch")
+async def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Wait, and write the state to `out`, or the problem to `err`. Returns the exit code."""
-
-    async def work() -> int:
-        name = session.jobset_name(options.name)
-        async with session.connect_to(options) as connection:
-            time_limit = asyncio.timeout(options.timeout or None)
-            try:
-                async with time_limit:
-                    js = await wait_for_state(connection, await session.get_jobset(connection, name), options.state)
-            except TimeoutError:
-                if not time_limit.expired():
-                    raise
-                err.write(
-                    f"jobset wait: JobSet {connection.namespace}/{name}: not {options.state} after"
-                    f" {options.timeout:g} s; jobset explain {name} -n {connection.namespace} says why\n"
-                )
-                return TIMED_OUT
-        end = f": {end_summary(js)}" if options.state == "finished" else ""
-        out.write(f"{title(js)}: {options.state}{end}\n")
-        return session.DONE
-
-    return session.run("wait", work, err, verbs="get, list and watch")
+    name = session.jobset_name(options.name)
+    async with session.connect_to(options) as connection:
+        time_limit = asyncio.timeout(options.timeout or None)
+        try:
+            async with time_limit:
+                js = await wait_for_state(connection, await session.get_jobset(connection, name), options.state)
+        except TimeoutError:
+            if not time_limit.expired():
+                raise
+            err.write(
+                f"jobset wait: JobSet {connection.namespace}/{name}: not {options.state} after"
+                f" {options.timeout:g} s; jobset explain {name} -n {connection.namespace} says why\n"
+            )
+            return TIMED_OUT
+    end = f": {end_summary(js)}" if options.state == "finished" else ""
+    out.write(f"{title(js)}: {options.state}{end}\n")
+    return session.DONE
 
 
 async def wait_for_state(connection: session.Session, first: JobSet, state: str) -> JobSet:

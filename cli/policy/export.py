@@ -1,7 +1,4 @@
-"""Runs `jobset policy export`: writes policies as admission policies of the API server.
-
-Exit codes: 0 exported, 1 a policy or an exception has faults, 2 a file could not be read, or there is no policy.
-"""
+"""Runs `jobset policy export`: writes policies as admission policies of the API server."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Runs `jobset policy test`: runs the tests of suites, and writes their results.
-
-Exit codes: 0 all tests passed, 1 some failed, 2 not everything could be checked, 3 an API server decided differently.
-"""
+"""Runs `jobset policy test`: runs the tests of suites, and writes their results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,13 +1,9 @@
-"""Runs `jobset policy scan`: lists the stored JobSets that policies would refuse if all of them denied.
-
-Exit codes: 0 no JobSet would be refused, 1 some would, 2 not all could be checked.
-"""
+"""Runs `jobset policy scan`: lists the stored JobSets that policies would refuse if all of them denied."""
 
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TextIO
 
 from api.features import FeatureGates
@@ -20,12 +16,13 @@ from cli.policy.stored import (
     Namespaces,
     NoNamespaceError,
     stored_exceptions,
-    stored_jobsets,
     stored_policies,
 )
+from controllers.resources import JOBSETS
 from kube.clock import now
 from kube.model.field import SPEC
 from kube.model.jsontree import dig
+from kube.options import COMMAND_TIMEOUT
 from policy.audit import broken_rules
 from policy.evaluate import Violation, rules_in_force
 from policy.exception_types import JobSetPolicyException
@@ -99,12 +96,9 @@ class ScanResult:
         return {"file": file, "line": line} if file else {}
 
 
-def run(options: Options, out: TextIO, err: TextIO) -> int:
+@session.command("policy scan", verbs="list")
+async def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the violations to `out`, and problems to `err`. Returns the exit code."""
-    return session.run("policy scan", partial(_scan, options, out, err), err, verbs="list")
-
-
-async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
     filed_policies = _load_policies(options.policies, err) if options.policies else []
     if filed_policies is None:
         return session.NOT_DONE
@@ -114,16 +108,12 @@ async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
         exceptions = await stored_exceptions(connection.client, namespace)
         namespaces, result = Namespaces(connection.client, policies), ScanResult(_rule_locations(filed_policies))
         async with session.explain_missing_jobset(connection, ""):
-            async for obj in stored_jobsets(connection.client, namespace):
+            async for obj in connection.client.pages(JOBSETS, namespace=namespace, timeout=COMMAND_TIMEOUT):
                 name = str(dig(obj, "metadata", "namespace"))
                 with contextlib.suppress(NoNamespaceError):  # namespace and JobSet have been deleted meanwhile
                     _judge(obj, policies, await namespaces.get(name), exceptions.get(name, []), result)
-        if (
-            namespace
-            and not result.jobset_count
-            and (text := await session.missing_namespace_message(connection.client, namespace))
-        ):
-            raise session.UsageError(text)
+        if namespace and not result.jobset_count:
+            await session.refuse_missing_namespace(connection)
     _write(result, options.output, out)
     if result.unreadable_count:
         err.write(f"jobset policy scan: JobSets that cannot be read: {result.unreadable_count}\n")

@@ -1,13 +1,11 @@
-"""Reads policies, exceptions, namespaces and JobSets of a cluster, with the rights of the user."""
+"""Reads policies, exceptions and namespaces of a cluster, with the rights of the user."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cli.session import NoRightError
-from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound
-from kube.model.meta import JSON
 from kube.options import COMMAND_TIMEOUT
 from kube.resources import NAMESPACES, Resource
 from policy.exception_types import JobSetPolicyException
@@ -21,13 +19,10 @@ class NoNamespaceError(KubeError):
     """A namespace does not exist."""
 
 
-VIEWER = "jobset-policy-viewer-role"
-"""The ClusterRole with the right to read policies and exceptions."""
-
-
 def no_right(error: Forbidden, resource: Resource) -> NoRightError:
     """The error that the user lacks the right to read a resource."""
-    role = f", which the ClusterRole {VIEWER} has" if resource.group == JOBSET_POLICIES.group else ""
+    is_policy = resource.group == JOBSET_POLICIES.group
+    role = ", which the ClusterRole jobset-policy-viewer-role has" if is_policy else ""
     return NoRightError(f"{error}; ask for the right to read {resource}{role}")
 
 
@@ -79,8 +74,3 @@ class Namespaces:
                 raise no_right(error, NAMESPACES) from error
             self._cache[name] = metadata.known(annotation_keys(self.policies)).namespace
         return self._cache[name]
-
-
-def stored_jobsets(client: Client, namespace: str | None) -> AsyncIterator[JSON]:
-    """The stored JobSets as JSON. `namespace`: None for all namespaces."""
-    return client.pages(JOBSETS, namespace=namespace, timeout=COMMAND_TIMEOUT)

@@ -1,12 +1,8 @@
-"""Runs `jobset policy which`: lists the policies that apply to a namespace, and the exceptions in it.
-
-Exit codes: 0 listed, also if there are no policies, 2 policies or exceptions cannot be read.
-"""
+"""Runs `jobset policy which`: lists the policies that apply to a namespace, and the exceptions in it."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TextIO
 
 from api.features import FeatureGates
@@ -38,20 +34,16 @@ class Options(session.ClusterFlags):
     output: str = "table"
 
 
-def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write policies and exceptions to `out`, and problems to `err`. Returns the exit code."""
-    return session.run("policy which", partial(_which, options, out), err)
-
-
-async def _which(options: Options, out: TextIO) -> int:
+@session.command("policy which")
+async def run(options: Options, out: TextIO, _: TextIO) -> int:
+    """Write policies and exceptions to `out`. Returns the exit code."""
     async with session.connect_to(options) as connection:
         policies = await stored_policies(connection.client)
         try:
             namespace = await Namespaces(connection.client, policies).get(connection.namespace)
-        except NoNamespaceError as error:
-            raise session.UsageError(
-                await session.missing_namespace_message(connection.client, connection.namespace) or str(error)
-            ) from error
+        except NoNamespaceError:
+            await session.refuse_missing_namespace(connection)
+            raise
         exceptions = await stored_exceptions(connection.client, connection.namespace)
     matching = [policy for policy in policies if policy.spec.match.namespace_selector.matches(namespace.labels)]
     policies_by_name = {policy.metadata.name: policy for policy in policies}

@@ -15,12 +15,8 @@ exit codes:
 
 def add_rollback_check(commands: Commands) -> None:
     """Register the command `rollback-check`."""
-    parser = add_command(
-        commands,
-        "rollback-check",
-        EXAMPLES,
-        "Name every JobSet and pod that would behave otherwise under the Go JobSet, and what to do.",
-    )
+    description = "Name every JobSet and pod that would behave otherwise under the Go JobSet, and what to do."
+    parser = add_command(commands, "rollback-check", EXAMPLES, description)
     add = parser.add_argument
     add("-n", "--namespace", default="", metavar="NAME", help="default: all namespaces")
     add("-o", "--output", choices=("table", "yaml", "json"), default="table", help="default: table, a line for each")

@@ -5,7 +5,6 @@ JobSet.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TextIO
 
 from api.batch import OwnedObject
@@ -35,17 +34,14 @@ class Options(session.ClusterFlags):
     release: bool = False
 
 
-def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the concerns to `out`, or the problem to `err`. Returns the exit code.
+@session.command("rollback-check", verbs="")
+async def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Write the concerns to `out`, and the pods whose gates are lifted to `err`. Returns the exit code.
 
-    After a problem the output is incomplete, so JSON is not closed.
+    After an error the output is incomplete, so JSON is not closed.
     """
     report = Report(options.output, out)
-    return session.run("rollback-check", partial(_run, options, report, err), err, verbs="")
-
-
-async def _run(options: Options, report: Report, err: TextIO) -> int:
-    async with session.connect(kubeconfig=options.kubeconfig, context=options.context) as connection:
+    async with session.connect_to(options) as connection:
         await check(connection.client, options, report, err)
     report.close()
     return session.FAILED if report.count else session.DONE

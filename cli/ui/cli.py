@@ -1,8 +1,4 @@
-"""The flags of `jobset ui`.
-
-Exit codes: 0 ended by Ctrl-C or SIGTERM, 2 wrong usage, an address in use, no answer of the cluster, or no right to
-list JobSets.
-"""
+"""The flags of `jobset ui`."""
 
 import argparse
 

@@ -13,7 +13,7 @@ from cli.explain.commands import commands_in
 from controllers.resources import JOBSETS
 from diagnose.gather import gather
 from diagnose.reasons import explain
-from httpserver.address import Address, BindError, bind, parse_bind_address
+from httpserver.address import bind, parse_bind_address
 from httpserver.limits import ConnectionLimits
 from httpserver.server import Server
 from kube.client import Client
@@ -39,29 +39,23 @@ class Options(session.ClusterFlags):
     allowed_hosts: tuple[str, ...] = ()
 
 
-def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Serve until Ctrl-C or SIGTERM. Writes the address to `out`, or the problem to `err`. Returns the exit code."""
-    work = partial(_serve, options, out, err)
-    return session.run("ui", work, err, verbs="list and watch", everywhere=options.everywhere)
-
-
-async def _serve(options: Options, out: TextIO, err: TextIO) -> int:
+@session.command("ui", verbs="list and watch")
+async def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Serve until Ctrl-C or SIGTERM. Writes the address to `out`. Returns the exit code."""
     async with session.connect_to(options) as connection:
         namespace = None if options.everywhere else connection.namespace
         async with session.explain_missing_jobset(connection, ""):
             first_page = await connection.client.list(JOBSETS, namespace=namespace, limit=1, timeout=COMMAND_TIMEOUT)
-        if (
-            namespace
-            and not first_page.items
-            and (missing := await session.missing_namespace_message(connection.client, namespace))
-        ):
-            raise session.UsageError(missing)
-        address = _address(options.address)
+        if namespace and not first_page.items:
+            await session.refuse_missing_namespace(connection)
+        address = parse_bind_address(options.address)
+        if address is None:
+            raise session.UsageError("--address 0 listens nowhere: write HOST:PORT")
         board = Board(secrets.token_hex(4))
         caches = Caches(connection.client, namespace, board)
         pages = Pages(board, caches, partial(_explain, connection.client))
         guard = Guard(pages.app(), (*options.allowed_hosts, host_name(browser_host(address))))
-        server = _bind_server(guard, address)
+        server = Server(guard, bind(address, "the page"), limits=LIMITS)
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(caches.run())
             serving = group.create_task(server.run())
@@ -80,23 +74,6 @@ async def _serve(options: Options, out: TextIO, err: TextIO) -> int:
 def _stop(pages: Pages, server: Server) -> None:
     pages.close()
     server.stop()
-
-
-def _address(text: str) -> Address:
-    try:
-        address = parse_bind_address(text)
-    except BindError as error:
-        raise session.UsageError(str(error)) from error
-    if address is None:
-        raise session.UsageError("--address 0 listens nowhere: write HOST:PORT")
-    return address
-
-
-def _bind_server(guard: Guard, address: Address) -> Server:
-    try:
-        return Server(guard, bind(address, "the page"), limits=LIMITS)
-    except BindError as error:
-        raise session.UsageError(str(error)) from error
 
 
 async def _explain(client: Client, key: Key) -> JSON:

@@ -42,7 +42,7 @@ class FailureAction:
     @property
     def restarts_part(self) -> bool:
         """Whether the action recreates some Jobs and leaves the rest of the set alone."""
-        return self.scope in {Scope.JOB, Scope.REPLICATED_JOB}
+        return self.scope is Scope.JOB or self.scope is Scope.REPLICATED_JOB
 
     @property
     def is_uncounted_restart(self) -> bool:

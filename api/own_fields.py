@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from itertools import pairwise
 from typing import Any
 
 from kube.model.field import SPEC, Path
@@ -102,31 +104,61 @@ OWN_FIELDS: Fields = {
 """The fields by path below `spec`; `*` stands for each item of a list whose items have names."""
 
 
-def own_field_locations(spec: Any, fields: Fields = OWN_FIELDS) -> Iterator[tuple[str, Path, DroppedField, Any]]:
-    """The places of `fields` in a spec: for each place a readable name, the path, the field, and its value or None.
+@dataclass(slots=True)
+class FieldTree:
+    """Fields by name, with the fields of objects and of list items below them, so that each value is read once."""
+
+    fields: dict[str, DroppedField] = dataclass_field(default_factory=dict)
+    objects: dict[str, "FieldTree"] = dataclass_field(default_factory=dict)
+    lists: dict[str, "FieldTree"] = dataclass_field(default_factory=dict)
+
+
+def field_tree(fields: Fields) -> FieldTree:
+    """The same fields as a tree."""
+    root = FieldTree()
+    for keys, field in fields.items():
+        tree = root
+        for key, below in pairwise(keys):
+            if key != "*":
+                trees = tree.lists if below == "*" else tree.objects
+                tree = trees.setdefault(key, FieldTree())
+        tree.fields[keys[-1]] = field
+    return root
+
+
+_OWN_TREE = field_tree(OWN_FIELDS)
+
+
+def own_field_locations(
+    spec: Any, tree: FieldTree = _OWN_TREE, *, absent: bool = False
+) -> Iterator[tuple[str, Path, DroppedField, Any]]:
+    """Readable name, path, field and value of each of the fields that has a value in a spec.
 
     The readable name has names of items instead of indexes, as in `replicatedJobs[workers].exitCodePolicy`.
+    `absent`: instead of these, the fields that have no value where their parents exist.
     """
-    for keys, field in fields.items():
-        for name, path, value in _locations(spec, keys, SPEC, ""):
-            yield name, path, field, value
+    return _locations(spec, tree, SPEC, "", absent=absent)
 
 
-def _locations(node: Any, keys: tuple[str, ...], path: Path, name: str) -> Iterator[tuple[str, Path, Any]]:
-    """Name, path and value of each field at `keys` below `node`. The value is None if only the parent exists."""
-    first, rest = keys[0], keys[1:]
-    if first == "*":
-        for i, item in enumerate(node if isinstance(node, list | tuple) else ()):
-            if not isinstance(item, dict):
-                continue
-            item_name = item.get("name")
-            # The mutating webhook gives this name to rules without a name.
-            label = item_name if isinstance(item_name, str) and item_name else f"failurePolicyRule{i}"
-            yield from _locations(item, rest, path.at(i), f"{name}[{label}]")
-    elif isinstance(node, dict):
-        name = f"{name}.{first}" if name else first
-        value = node.get(first)
-        if not rest:
-            yield name, path.at(first), value
-        elif value is not None:
-            yield from _locations(value, rest, path.at(first), name)
+def _locations(
+    obj: Any, tree: FieldTree, path: Path, prefix: str, *, absent: bool
+) -> Iterator[tuple[str, Path, DroppedField, Any]]:
+    if not isinstance(obj, dict):
+        return
+    for key, field in tree.fields.items():
+        value = obj.get(key)
+        if (value is None) == absent:
+            yield f"{prefix}{key}", path.at(key), field, value
+    for key, below in tree.objects.items():
+        if (value := obj.get(key)) is not None:
+            yield from _locations(value, below, path.at(key), f"{prefix}{key}.", absent=absent)
+    for key, below in tree.lists.items():
+        value = obj.get(key)
+        for i, item in enumerate(value if isinstance(value, list | tuple) else ()):
+            yield from _locations(item, below, path.at(key, i), f"{prefix}{key}[{_label(item, i)}].", absent=absent)
+
+
+def _label(item: Any, index: int) -> str:
+    """The name of an item; for one without a name the name that the mutating webhook gives to rules."""
+    name = dig(item, "name")
+    return name if isinstance(name, str) and name else f"failurePolicyRule{index}"

@@ -13,7 +13,7 @@ from api.failure_actions import ACTIONS
 from api.indexes import Indexes, parse_indexes
 from api.keys import CONTROLLER_NAME, DELETE_ON_SUSPEND, OUR_GATES, SKIP_SUSPEND
 from api.names import job_name
-from api.own_fields import OWN_FIELDS, USE_GO_POLICY, DroppedField, own_field_locations
+from api.own_fields import OWN_FIELDS, USE_GO_POLICY, DroppedField, field_tree, own_field_locations
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 
@@ -57,6 +57,7 @@ _UNKNOWN_ACTION = DroppedField(
     lambda value: value not in _GO_ACTIONS,
 )
 DROPPED_FIELDS = {**OWN_FIELDS, ("failurePolicy", "rules", "*", "action"): _UNKNOWN_ACTION}
+_DROPPED_TREE = field_tree(DROPPED_FIELDS)
 
 
 def spec_concerns(js: JSON) -> Iterator[Concern]:
@@ -64,8 +65,8 @@ def spec_concerns(js: JSON) -> Iterator[Concern]:
     if not _is_run_by_go_manager(js):
         return
     meta, spec = js["metadata"], dig(js, "spec")
-    for _, path, field, value in own_field_locations(spec, DROPPED_FIELDS):
-        if value is not None and field.changes_behavior(value):
+    for _, path, field, value in own_field_locations(spec, _DROPPED_TREE):
+        if field.changes_behavior(value):
             yield Concern("JobSet", meta["namespace"], meta["name"], str(path), field.effect_of_loss, field.remedy)
     for key, unread in UNREAD_ANNOTATIONS.items():
         if unread.changes_behavior(dig(meta, "annotations", key)):

@@ -3,13 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from api import keys
 from api.batch import Job
-from api.own_fields import OWN_FIELDS, Fields, own_field_locations
+from api.own_fields import OWN_FIELDS, own_field_locations
 from diagnose.answers import Answer
 from diagnose.case import Case
 from diagnose.facts import SeenLease, SeenPod
@@ -66,15 +65,10 @@ def other_manager(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     js = case.facts.jobset
     if js.status.ready_jobs or not js.status.replicated_jobs_status or case.is_manager_missing:
         return
-    spec = msgspec.to_builtins(js.spec)
-    if fields := [".".join(parts) for parts, field in OWN_FIELDS.items() if _is_set(spec, {parts: field})]:
+    set_fields = [field for _, _, field, _ in own_field_locations(msgspec.to_builtins(js.spec))]
+    if fields := [".".join(parts) for parts, field in OWN_FIELDS.items() if field in set_fields]:
         message = f"{OTHER_MANAGER}: {', '.join(fields)}"
         yield Answer(Finding(Level.FAULT, "other-manager", message, fix=RESTORE_MANAGER))
-
-
-def _is_set(spec: Any, fields: Fields) -> bool:
-    """Whether one of these fields has a value anywhere in the spec."""
-    return any(value is not None for *_, value in own_field_locations(spec, fields))
 
 
 def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetime, created: str = "") -> Finding:

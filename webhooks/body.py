@@ -180,9 +180,9 @@ class Body:
         async with asyncio.timeout_at(start + min(limits.grace_seconds, limits.body_timeout)) as deadline:
             async for chunk in request.stream():
                 self.size += len(chunk)
-                deadline.reschedule(
-                    start + min(limits.grace_seconds + self.size / limits.min_rate, limits.body_timeout)
-                )
+                if self.size != length:
+                    seconds = limits.grace_seconds + self.size / limits.min_rate
+                    deadline.reschedule(start + min(seconds, limits.body_timeout))
                 is_too_large = is_too_large or self.size > MAX_BODY
                 if is_too_large:
                     self.drop()

@@ -58,7 +58,7 @@ class PatchDraft:
         self.work.spend(STEPS_PER_PATH)
         node: Any = self.object
         for depth, part in enumerate(path.parts, start=1):
-            if isinstance(node, dict) and isinstance(part, str):
+            if isinstance(node, dict):
                 node = node.get(part)
             elif isinstance(node, list) and isinstance(part, int):
                 node = node[part]

@@ -4,6 +4,7 @@
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 HUB: Final = "docker.io"
@@ -29,8 +30,11 @@ _IMAGE_ID = re.compile(r"[0-9a-f]{64}")
 
 def fault(image: str) -> str:
     """Why a text is not a valid image reference; empty if it is."""
-    if len(image) > LONGEST_REFERENCE:
-        return "it is too long"
+    return "it is too long" if len(image) > LONGEST_REFERENCE else _fault(image)
+
+
+@lru_cache(256)  # a set has few images, in many containers, and comes again
+def _fault(image: str) -> str:
     if "".join(image.split()) != image:
         return "it has a blank in it"
     if _SCHEME.match(image):

@@ -17,8 +17,8 @@ def rephrase_for_json(complaint: object) -> str:
 def dig(value: Any, *keys: str | int) -> Any:
     """The value at `keys`; None if it is absent or null, or a parent has another type."""
     for key in keys:
-        if isinstance(key, str) and isinstance(value, dict):
-            value = value.get(key)
+        if isinstance(value, dict):
+            value = value.get(key)  # members of JSON have texts as keys, so there is none at an index
         elif isinstance(key, int) and isinstance(value, list) and 0 <= key < len(value):
             value = value[key]
         else:

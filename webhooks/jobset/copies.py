@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from api.keys import MULTIKUEUE, MULTIKUEUE_ORIGIN, OWN_FIELDS_COPY, QUEUE_NAME
-from api.own_fields import own_field_locations
+from api.own_fields import OWN_FIELDS, own_field_locations
 from kube.model.field import Path
-from kube.model.jsontree import dig
+from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 from kube.model.semantic import semantically_equal
 from webhooks.json_patch import PatchDraft
@@ -23,14 +23,16 @@ from webhooks.work import STEPS_PER_PATH, Work
 ANNOTATION = Path(("metadata", "annotations", OWN_FIELDS_COPY))
 MAX_BYTES = 64 * 1024
 """Bytes of the annotation. The API server allows 256 KiB for all annotations of an object."""
+_LISTS = tuple(dict.fromkeys(keys[: keys.index("*")] for keys in OWN_FIELDS if "*" in keys))
+"""The lists below `spec` whose items may have such fields."""
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
 def restore_own_fields(draft: PatchDraft) -> None:
     """Set the fields of a new copy that are in its annotation and not in its spec."""
     values = _annotation_values(draft.object) or {}
-    for name, path, value in copied_locations(draft.object.get("spec"), draft.work) if values else ():
-        if value is None and values.get(name) is not None:
+    for name, path, _ in copied_locations(draft.object.get("spec"), draft.work, absent=True) if values else ():
+        if values.get(name) is not None:
             draft.set_value(path, values[name])
 
 
@@ -82,7 +84,7 @@ def read_values(text: Any) -> Mapping[str, Any] | None:
 
 def own_values(spec: Any, work: Work) -> Mapping[str, Any]:
     """The values of the fields that the Go JobSet does not have, by readable path."""
-    return {name: value for name, _, value in copied_locations(spec, work) if value is not None}
+    return {name: value for name, _, value in copied_locations(spec, work)}
 
 
 def first_difference(values: Mapping[str, Any] | None, other_values: Mapping[str, Any]) -> str | None:
@@ -102,8 +104,9 @@ def first_difference(values: Mapping[str, Any] | None, other_values: Mapping[str
     )
 
 
-def copied_locations(spec: Any, work: Work) -> Iterator[tuple[str, Path, Any]]:
-    """The fields that the Go JobSet does not have, where a spec may have them: readable path, path, value or None."""
-    for name, path, _, value in own_field_locations(spec):
+def copied_locations(spec: Any, work: Work, *, absent: bool = False) -> Iterator[tuple[str, Path, Any]]:
+    """Readable name, path and value of the fields that the Go JobSet does not have (`api.own_field_locations`)."""
+    work.spend(STEPS_PER_PATH * sum(len(items(spec, *keys)) for keys in _LISTS))
+    for name, path, _, value in own_field_locations(spec, absent=absent):
         work.spend(STEPS_PER_PATH)
         yield name, path, value

@@ -3,7 +3,7 @@
 See docs/reference/validation.md#new-jobsets.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kube.model.field import FieldError
 from webhooks.jobset.rules import (
@@ -60,7 +60,7 @@ SCHEDULING_CHECKS: tuple[SubjectCheck, ...] = (
     scheduling_pods.check_kueue_topology,
     spares.check_scheduling_groups,
 )
-"""Checks of scheduling groups, which are repeated on every update of a set with spec.scheduling."""
+"""Checks of a set with spec.scheduling, which are repeated on every update of it."""
 FIRST_CHECKS: tuple[SubjectCheck, ...] = (
     depends_on.check_startup_policy,
     execution.check_single_order,
@@ -128,7 +128,7 @@ LAST_CHECKS: tuple[SubjectCheck, ...] = (
     dns.check_dns_off,
     scheduling_pods.check_pod_set_count,
     scheduling_pods.check_kai_stages,
-    *SCHEDULING_CHECKS,
+    scheduling_pods.check_ignored_field,
 )
 TEXT_CHECKS: tuple[SubjectCheck, ...] = (
     variables.check_variables,
@@ -140,23 +140,24 @@ TEXT_CHECKS: tuple[SubjectCheck, ...] = (
 
 def findings_about_new(subject: Subject, work: Work) -> Iterator[FieldError]:
     """The findings about a new JobSet, in discovery order."""
-    for check in FIRST_CHECKS:
-        work.spend(subject.steps_per_check)
-        yield from check(subject)
+    yield from _findings(FIRST_CHECKS, subject, work)
     for entry in subject.entries:
         work.spend(entry.steps_per_check * len(REPLICATED_JOB_CHECKS))
         for each in REPLICATED_JOB_CHECKS:
             yield from each(subject, entry)
-    for check in LAST_CHECKS:
-        work.spend(subject.steps_per_check)
-        yield from check(subject)
+    yield from _findings(LAST_CHECKS, subject, work)
+    yield from scheduling_findings(subject, work)
     text_size = sum(len(entry.all_text) for entry in subject.entries)
-    for check in TEXT_CHECKS:
-        work.spend(subject.steps_per_check + text_size)
-        yield from check(subject)
+    work.spend(text_size * len(TEXT_CHECKS))
+    yield from _findings(TEXT_CHECKS, subject, work)
 
 
-def scheduling_findings(subject: Subject) -> Iterator[FieldError]:
-    """Findings about spec.scheduling alone."""
-    for check in SCHEDULING_CHECKS:
+def scheduling_findings(subject: Subject, work: Work | None = None) -> Iterator[FieldError]:
+    """Findings about spec.scheduling and what it excludes. There are none without it."""
+    return iter(()) if subject.js.spec.scheduling is None else _findings(SCHEDULING_CHECKS, subject, work or Work())
+
+
+def _findings(checks: Sequence[SubjectCheck], subject: Subject, work: Work) -> Iterator[FieldError]:
+    for check in checks:
+        work.spend(subject.steps_per_check)
         yield from check(subject)

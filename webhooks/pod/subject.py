@@ -8,7 +8,8 @@ import msgspec
 from api import exclusive, keys
 from kube.model.jsontree import rephrase_for_json, without_nulls
 from kube.model.meta import JSON, Base, ObjectMeta
-from webhooks.jobset.subject import GENERATED_SUFFIX, NamedItem
+from webhooks.jobset.subject import GENERATED_SUFFIX
+from webhooks.jobset.templates import NamedItem
 
 
 class Terms(Base, frozen=True, kw_only=True):

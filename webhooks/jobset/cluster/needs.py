@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from api.batch import OwnedObject
-from api.children import affinity_topology
 from api.keys import EXCLUSIVE_TOPOLOGY, QUEUE_NAME
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound
@@ -170,7 +169,7 @@ def storage_class_needs(claims: Iterable[Claim]) -> list[Need]:
 
 def _entry_needs(subject: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
     yield from _valid_names(entry, _pod_needs(entry.rjob.pod_spec))
-    topology = affinity_topology(subject.js, entry.rjob)
+    topology = subject.topologies[entry.index]
     if topology is not None and not qualified_name(topology):
         yield TOPOLOGY, topology, _topology_holder(subject, entry).at("metadata", "annotations", EXCLUSIVE_TOPOLOGY)
     if QUEUE_NAME not in subject.js.metadata.labels and (selector := _node_selector(entry.rjob.pod_spec)):

@@ -13,7 +13,8 @@ from kube.model.field import FieldError, Path
 from kube.model.suggest import nearest
 from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.rules.command_texts import command_words, variable_values
-from webhooks.jobset.subject import Container, Entry, Subject
+from webhooks.jobset.subject import Entry, Subject
+from webhooks.jobset.templates import Container
 
 _NAME = r"[a-z0-9](?:[a-z0-9-]{0,62})"
 _HOST = re.compile(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from api.children import affinity_topology
 from kube.model.field import SPEC, FieldError
 from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.exit_codes import NO_VALUES
@@ -40,6 +39,5 @@ def check_avoid_nodes(subject: Subject) -> Iterator[FieldError]:
         yield NO_VALUES.at(_PATH.at("onExitCodes", "values"), [])
     if codes is not None and subject.entries and not any(entry.never_restarts for entry in subject.entries):
         yield NO_CODES.at(_PATH.at("onExitCodes"))
-    topologies = (affinity_topology(subject.js, entry.rjob) for entry in subject.entries)
-    if avoid_nodes.scope == "Domain" and not any(topologies):
+    if avoid_nodes.scope == "Domain" and not any(subject.topologies):
         yield NO_DOMAIN.at(_PATH.at("scope"), avoid_nodes.scope)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kube.model.field import Path
-from webhooks.jobset.subject import Container
+from webhooks.jobset.templates import Container
 
 _SHELLS = frozenset({"ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "pwsh", "sh", "tcsh", "zsh"})
 _SCRIPTS = (".sh", ".bash", ".zsh")

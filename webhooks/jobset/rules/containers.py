@@ -14,7 +14,8 @@ from kube.model.quantity import parse_quantity
 from kube.model.suggest import nearest
 from webhooks.jobset.command_lines import list_items
 from webhooks.jobset.rules import MAX_FINDINGS, Source
-from webhooks.jobset.subject import Container, Entry, Subject
+from webhooks.jobset.subject import Entry, Subject
+from webhooks.jobset.templates import Container
 
 _MEDIA = ("Memory", "HugePages")
 _HUGE_PAGES_PREFIX = "HugePages-"

@@ -15,7 +15,6 @@ from api.failure_actions import (
     Scope,
     action_of,
 )
-from api.named_actions import named_actions
 from api.policies import FailurePolicyRule
 from kube.model.field import SPEC, ErrorType, FieldError, Path
 from kube.model.suggest import did_you_mean
@@ -45,7 +44,7 @@ _ADVICE_BY_UNSET_REASON = {
     START_TIMEOUT: "set failurePolicy.startTimeoutSeconds, without which no Job fails for this reason",
     NODE_FAILURE: "set failurePolicy.nodeFailure, without which no Job fails for this reason",
 }
-_GO_ACTIONS = tuple(action for action in ACTIONS.values() if action.gate and action.since_go)
+_GO_ACTIONS = tuple(name for name, action in ACTIONS.items() if action.gate and action.since_go)
 """The gated actions that the Go JobSet names in one sentence. Every other gated action has its own sentence."""
 _REPLICAS_FIX = f"split it into several ReplicatedJobs, or use {RESTART_JOBSET.name}"
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
@@ -55,7 +54,7 @@ _DOCS = Source("docs/reference/validation.md#failure-policy")
 _ACTION = Source("failurePolicy.rules[].action")
 RESTART_JOB_GATE = _DOCS.error(
     "restart-job-gate",
-    f"{' and '.join(action.name for action in _GO_ACTIONS)} failure policy actions are not allowed when"
+    f"{' and '.join(_GO_ACTIONS)} failure policy actions are not allowed when"
     f" {RESTART_JOB.gate} feature gate is disabled",
     f"use {RESTART_JOBSET.name}, or run the manager with --feature-gates={RESTART_JOB.gate}=true",
     ErrorType.FORBIDDEN,
@@ -63,7 +62,7 @@ RESTART_JOB_GATE = _DOCS.error(
 )
 RESTART_JOB_REPLICAS = _DOCS.error(
     "restart-job-replicas",
-    f"JobSet cannot have a failure policy rule with {' or '.join(action.name for action in _GO_ACTIONS)} action and"
+    f"JobSet cannot have a failure policy rule with {' or '.join(_GO_ACTIONS)} action and"
     f" a replicated job with replicas > {MAX_REPLICAS_TO_RESTART}",
     _REPLICAS_FIX,
 )
@@ -134,23 +133,21 @@ def check_failure_rules(subject: Subject) -> Iterator[FieldError]:
 
 
 def _check_gates(subject: Subject) -> Iterator[FieldError]:
-    for path, action, *_ in named_actions(subject.failure_policy):
+    for path, action, *_ in subject.named_actions:
         if not action.is_enabled(subject.gates):
-            rule = RESTART_JOB_GATE if action in _GO_ACTIONS else RESTART_REPLICATED_JOB_GATE
+            rule = RESTART_JOB_GATE if action.name in _GO_ACTIONS else RESTART_REPLICATED_JOB_GATE
             yield rule.at(path, action=action.name, gate=action.gate)
 
 
 def check_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
     """Check that the ReplicatedJobs have few enough Jobs for the status to count the restarts of each Job."""
-    policy_actions = dict.fromkeys(named.action for named in named_actions(subject.failure_policy))
-    actions = [action for action in policy_actions if action.restarts_part and action.is_enabled(subject.gates)]
-    if not actions:
+    names = subject.part_restarts
+    if not names:
         return
-    rule = RESTART_REPLICATED_JOB_REPLICAS if set(actions).isdisjoint(_GO_ACTIONS) else RESTART_JOB_REPLICAS
+    rule = RESTART_REPLICATED_JOB_REPLICAS if set(names).isdisjoint(_GO_ACTIONS) else RESTART_JOB_REPLICAS
     for entry in entries:
         if entry.rjob.replicas > MAX_REPLICAS_TO_RESTART:
-            names = " or ".join(action.name for action in actions)
-            yield rule.at(entry.path.at("replicas"), entry.rjob.replicas, action=names)
+            yield rule.at(entry.path.at("replicas"), entry.rjob.replicas, action=" or ".join(names))
 
 
 def _check_name(path: Path, name: str) -> Iterator[FieldError]:

@@ -72,6 +72,9 @@ def check_reachability(subject: Subject) -> Iterator[FieldError]:
 
 def _unusable_patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldError]:
     """Findings about patterns that are not RE2, among the first MAX_COMPILED_PATTERNS, and about too many patterns."""
+    count = sum(len(rule.on_job_failure_message_patterns) for rule in rules)
+    if not count:
+        return
     patterns = (
         pattern
         for path, rule in RULES.each(rules)
@@ -81,7 +84,6 @@ def _unusable_patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldErro
         compiled = compile_pattern(pattern)
         if isinstance(compiled, str):
             yield PATTERN.at(path, pattern, why=compiled)
-    count = sum(len(rule.on_job_failure_message_patterns) for rule in rules)
     if count > MAX_PATTERNS:
         yield PATTERNS_UNREAD.at(RULES, count, count=count)
 

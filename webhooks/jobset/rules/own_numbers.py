@@ -9,7 +9,6 @@ from math import prod
 from typing import Any
 
 from api.batch import pods_at_once
-from api.children import affinity_topology
 from api.keys import JOBSET_NAME, REPLICATED_JOB_NAME
 from kube.model.field import FieldError, Path
 from kube.model.jsontree import dig, items
@@ -83,7 +82,7 @@ def _check_entry(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 
 def _check_terms(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Findings about terms that keep pods of an exclusive Job out of the Job's domain."""
-    topology, pods = affinity_topology(subject.js, entry.rjob), pods_at_once(entry.job)
+    topology, pods = subject.topologies[entry.index], pods_at_once(entry.job)
     if topology is None or pods < 2:
         return
     spec, path = entry.rjob.pod_spec, entry.pod_path.at("spec")
@@ -129,7 +128,7 @@ def _check_chips(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     sides = topology[:40].split("x") if isinstance(topology, str) else []
     if not sides or not all(side.isascii() and side.isdigit() for side in sides):
         return
-    pods = entry.pod_count if affinity_topology(subject.js, entry.rjob) is None else pods_at_once(entry.job)
+    pods = entry.pod_count if subject.topologies[entry.index] is None else pods_at_once(entry.job)
     slice_chips, pod_chips = prod(map(int, sides)), _chips_of_pod(entry)
     if slice_chips > _MAX_CHIPS_PER_NODE and pod_chips and pod_chips * pods % slice_chips:
         field_path = entry.pod_path.at("spec", "nodeSelector", _TPU_TOPOLOGY_LABEL)

@@ -9,7 +9,7 @@ on the same level.
 
 from collections.abc import Iterator
 
-from api.children import affinity_topology, placement_annotations
+from api.children import placement_annotations
 from api.exclusive import EXCLUDED_NAMESPACES
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.names import namespaced_job
@@ -69,8 +69,7 @@ WITHOUT_WEBHOOKS = Source("manifests/README.md").warning(
 def check_jobset(subject: Subject) -> Iterator[FieldError]:
     """Check the placement annotations of the JobSet itself."""
     annotations, namespace = subject.js.metadata.annotations, subject.js.metadata.namespace
-    topologies = (affinity_topology(subject.js, entry.rjob) for entry in subject.entries)
-    topology = next((key for key in topologies if key is not None), None)
+    topology = next((key for key in subject.topologies if key is not None), None)
     if EXCLUSIVE_TOPOLOGY in annotations:
         yield from _check_topology(_ANNOTATIONS, annotations)
     elif NODE_SELECTOR_STRATEGY in annotations:
@@ -83,7 +82,7 @@ def check_replicated_job(subject: Subject, entry: Entry) -> Iterator[FieldError]
     """Check the placement of one ReplicatedJob, by the annotations of all three levels."""
     job_annotations = entry.template.metadata.annotations
     job_path = entry.path.at("template").at(*_ANNOTATIONS.parts)
-    topology = affinity_topology(subject.js, entry.rjob)
+    topology = subject.topologies[entry.index]
     if EXCLUSIVE_TOPOLOGY in job_annotations:
         yield from _check_topology(job_path, job_annotations)
     elif NODE_SELECTOR_STRATEGY in job_annotations:

@@ -6,6 +6,7 @@ See docs/reference/validation.md#ranks.
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import islice, pairwise
 
 from api import elastic
@@ -19,7 +20,8 @@ from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.rules.command_texts import command_words, variable_values
 from webhooks.jobset.rules.in_place import IN_PLACE
 from webhooks.jobset.rules.variables import INDEX_VARIABLE
-from webhooks.jobset.subject import Container, Entry, Subject
+from webhooks.jobset.subject import Entry, Subject
+from webhooks.jobset.templates import Container
 
 _NODES_FLAG = re.compile(r"--nnodes(?:=|[ \t]+)[\"']?(\d{1,9})(?![\w:.])", re.ASCII)
 _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
@@ -52,21 +54,28 @@ def check_ranks(subject: Subject) -> Iterator[FieldError]:
 class _GroupSizes:
     """Possible numbers of pods that work together: of a Job, of one or more ReplicatedJobs, of the set.
 
-    `node_numbers`: by index of a ReplicatedJob, the numbers of nodes in its commands, with their paths.
+    `node_numbers`: by index of a ReplicatedJob, the numbers of nodes in its commands, with their paths; no entry
+    without a flag or variable for them.
     """
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
-        workers = (entry for entry in subject.entries if not entry.rjob.spare_for)
-        numbered_indexes = {entry.index for entry in workers if _gets_node_number(entry)}
+        numbered_entries = [entry for entry in subject.entries if _gets_node_number(entry)]
+        workers = [entry for entry in numbered_entries if not entry.rjob.spare_for]
+        follows_jobs = subject.gates[elastic.GATE] and len(workers) == 1
         self.node_numbers = {
-            entry.index: list(
-                _node_numbers(entry, follows_jobs=subject.gates[elastic.GATE] and numbered_indexes == {entry.index})
-            )
-            for entry in subject.entries
+            entry.index: list(_node_numbers(entry, follows_jobs=follows_jobs and entry is workers[0]))
+            for entry in numbered_entries
         }
-        self._entries_by_pods = Counter(entry.pod_count for entry in subject.entries)
-        self._pods_with_numbers = sum(entry.pod_count for entry in subject.entries if self.node_numbers[entry.index])
+
+    @cached_property
+    def _entries_by_pods(self) -> Counter[int]:
+        return Counter(entry.pod_count for entry in self.subject.entries)
+
+    @cached_property
+    def _pods_with_numbers(self) -> int:
+        """The number of pods in all ReplicatedJobs with a number of nodes."""
+        return sum(entry.pod_count for entry in self.subject.entries if self.node_numbers.get(entry.index))
 
     def is_possible(self, entry: Entry, count: int) -> bool:
         """Whether `count` pods, some of them of this ReplicatedJob, may work together."""
@@ -77,7 +86,7 @@ class _GroupSizes:
 
 
 def _check_entry(sizes: _GroupSizes, entry: Entry) -> Iterator[FieldError]:
-    numbers = sizes.node_numbers[entry.index]
+    numbers = sizes.node_numbers.get(entry.index, ())
     if len({count for _, count in numbers}) == 1:
         for text_path, count in numbers[:1]:
             if count > 1 and entry.pod_count and not sizes.is_possible(entry, count):
@@ -106,8 +115,6 @@ def _node_numbers(entry: Entry, *, follows_jobs: bool) -> Iterator[tuple[Path, i
 
     `follows_jobs`: the controller may replace the number by the present number of Jobs.
     """
-    if not _gets_node_number(entry):
-        return
     for path, container in entry.each_container():
         for text_path, variable in path.at("env").each(container.env):
             number = variable.value if isinstance(variable.value, str) else ""
@@ -156,6 +163,6 @@ def _check_restarts(sizes: _GroupSizes, entry: Entry) -> Iterator[FieldError]:
     policy, job = sizes.subject.failure_policy, entry.job
     if not policy.max_restarts or policy.restart_strategy == IN_PLACE or pods_at_once(job) < 2:
         return
-    limit = job.backoff_limit or 0
-    if 0 < limit < MAX_INT32 and job.template.spec.restart_policy == "OnFailure" and sizes.node_numbers[entry.index]:
+    limit, numbers = job.backoff_limit or 0, sizes.node_numbers.get(entry.index)
+    if numbers and 0 < limit < MAX_INT32 and job.template.spec.restart_policy == "OnFailure":
         yield RESTARTS_ALONE.at(entry.job_path.at("backoffLimit"), limit, times=limit)

@@ -9,7 +9,8 @@ from api.policies import RestartAgent
 from api.restart_agent import DEFAULT_PORT, NAME, agent_of
 from kube.model.field import SPEC, ErrorType, FieldError
 from webhooks.jobset.rules import Source
-from webhooks.jobset.subject import Container, Entry, Subject
+from webhooks.jobset.subject import Entry, Subject
+from webhooks.jobset.templates import Container
 
 _SOURCE = Source("docs/reference/validation.md#agent-for-restarts-in-place")
 _AGENT = SPEC.at("failurePolicy", "agent")
@@ -131,7 +132,7 @@ def _names_agent(container: Container) -> bool:
 
 def check_watchdog(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Check that a container with a watchdog runs its worker by an agent, since only an agent reads the variable."""
-    for item_path, container in entry.each_container():
+    for item_path, container in entry.each_container() if WATCHDOG in entry.variable_names else ():
         index = next((i for i, variable in enumerate(container.env) if variable.name == WATCHDOG), None)
         if (
             index is not None

@@ -80,7 +80,7 @@ TOO_MANY_JOBS = _SOURCE.error(
 def check_job_count(subject: Subject) -> Iterator[FieldError]:
     """Check that a set with spec.scheduling has at most MAX_JOBS Jobs."""
     count = grouped_jobs(subject.js)
-    if subject.js.spec.scheduling is not None and count > MAX_JOBS:
+    if count > MAX_JOBS:
         yield TOO_MANY_JOBS.at(SCHEDULING, count=count)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator
 
 from api import stages
 from api.batch import pods_at_once
-from api.children import affinity_topology
 from api.keys import EXCLUSIVE_TOPOLOGY, QUEUE_NAME
 from api.pod import DEFAULT_SCHEDULER
 from kube.model.field import SPEC, ErrorType, FieldError, Rule
@@ -79,16 +78,22 @@ KAI_STAGES = Source("docs/reference/validation.md#kai-scheduler").warning(
 
 
 def check_templates(subject: Subject) -> Iterator[FieldError]:
-    """Findings about fields of pod and Job templates that exclude spec.scheduling, or have no effect."""
-    has_groups = subject.js.spec.scheduling is not None
+    """Findings about fields of pod and Job templates that exclude spec.scheduling."""
     for entry in subject.entries:
-        path, pod, pod_path = entry.job_path.at("scheduling"), entry.rjob.pod_spec, entry.pod_path.at("spec")
+        pod, pod_path = entry.rjob.pod_spec, entry.pod_path.at("spec")
         if entry.rjob.job_spec.get("scheduling") is not None:
-            yield JOB_SCHEDULING.at(path) if has_groups else JOB_SCHEDULING_IGNORED.at(path)
-        if has_groups and pod.get("schedulingGroup") is not None:
+            yield JOB_SCHEDULING.at(entry.job_path.at("scheduling"))
+        if pod.get("schedulingGroup") is not None:
             yield OWN_GROUP.at(pod_path.at("schedulingGroup"))
-        if has_groups and pod.get("evictionResponders"):
+        if pod.get("evictionResponders"):
             yield EVICTION.at(pod_path.at("evictionResponders"))
+
+
+def check_ignored_field(subject: Subject) -> Iterator[FieldError]:
+    """Findings about the field of Job templates that has no effect in a set without spec.scheduling."""
+    for entry in subject.entries if subject.js.spec.scheduling is None else ():
+        if entry.rjob.job_spec.get("scheduling") is not None:
+            yield JOB_SCHEDULING_IGNORED.at(entry.job_path.at("scheduling"))
 
 
 def check_exclusive_placement(subject: Subject) -> Iterator[FieldError]:
@@ -96,8 +101,8 @@ def check_exclusive_placement(subject: Subject) -> Iterator[FieldError]:
 
     Followers are gated until their leader has a node, and kube-scheduler tries no group that has a gated pod.
     """
-    for entry in subject.entries if subject.js.spec.scheduling is not None else ():
-        topology = affinity_topology(subject.js, entry.rjob)
+    for entry in subject.entries:
+        topology = subject.topologies[entry.index]
         if topology is not None and pods_at_once(entry.rjob) > 1:
             words = {"topology": topology, "key": EXCLUSIVE_TOPOLOGY}
             yield EXCLUSIVE.at(entry.path.at("template"), entry.rjob.name, **words)

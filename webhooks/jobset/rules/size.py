@@ -5,7 +5,6 @@ See docs/reference/validation.md#size.
 
 from collections.abc import Iterator
 
-from api.named_actions import named_actions
 from api.status_size import ETCD_LIMIT, largest_status_size
 from kube.model.field import SPEC, ErrorType, FieldError
 from kube.model.meta import MAX_INT32
@@ -47,9 +46,7 @@ def check_counts(subject: Subject) -> Iterator[FieldError]:
 
 def check_stored_size(subject: Subject) -> Iterator[FieldError]:
     """A warning if the set with its status may not fit into etcd, whose limit may have been raised."""
-    actions = (named.action for named in named_actions(subject.failure_policy))
-    has_part_restarts = any(action.restarts_part and action.is_enabled(subject.gates) for action in actions)
-    total = subject.size + largest_status_size(subject.js, restarts_single_jobs=has_part_restarts)
+    total = subject.size + largest_status_size(subject.js, restarts_single_jobs=bool(subject.part_restarts))
     if total > NEAR_ETCD_LIMIT:
         yield STORED_SIZE.at(SPEC.at("replicatedJobs"), size=f"{total // 1024:,}", most=f"{ETCD_LIMIT // 1024:,}")
 

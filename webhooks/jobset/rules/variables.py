@@ -18,7 +18,8 @@ from kube.model.field import FieldError, Path, shorten
 from kube.model.suggest import nearest
 from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.rules.command_texts import command_words, is_run_by_shell
-from webhooks.jobset.subject import Container, Entry, Subject
+from webhooks.jobset.subject import Entry, Subject
+from webhooks.jobset.templates import Container
 
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 """The variable that the Job controller adds, as the last one, to containers of an Indexed Job."""

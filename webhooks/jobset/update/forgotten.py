@@ -120,9 +120,9 @@ _Locations = Iterator[tuple[Sequence[str | int], Path]]
 
 def _own_locations(old: JSON, new: JSON, draft: PatchDraft) -> _Locations:
     """Fields that the Go JobSet does not have, and that are missing in the new object."""
-    stored = {name: path for name, path, value in copied_locations(old.get("spec"), draft.work) if value is not None}
-    for name, path, value in copied_locations(new.get("spec"), draft.work) if stored else ():
-        if value is None and name in stored:
+    stored = {name: path for name, path, _ in copied_locations(old.get("spec"), draft.work)}
+    for name, path, _ in copied_locations(new.get("spec"), draft.work, absent=True) if stored else ():
+        if name in stored:
             yield stored[name].parts, path
 
 

@@ -1,4 +1,4 @@
 """Certificates of the webhook server: issued by our own CA, which a Secret stores, or read from files in a folder.
 
-The caller passes the names of objects.
+The package knows no names of installed objects: callers pass them.
 """

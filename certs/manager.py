@@ -123,9 +123,7 @@ class CertManager:
 
     async def maintain_bundle(self, resource: Resource, name: str) -> None:
         """Store the CA in one more webhook configuration, until cancelled. Errors are only logged."""
-        informer: Informer[_Watched] = Informer(
-            self._client, resource, _Watched, field_selector=f"metadata.name={name}"
-        )
+        informer = self._configuration_informer(resource, name)
         informer.on_event(lambda *_: self._changed.set())
         self._further_configurations.add((resource, name))
         try:
@@ -134,7 +132,7 @@ class CertManager:
             self._further_configurations.discard((resource, name))
 
     async def unreachable_service(self) -> str | None:
-        """A check of readiness: the fault while the API server calls a Service that does not lead to this manager."""
+        """For readiness: the fault if the API server calls a Service, which leads to another manager; None if not."""
         if not (self._options.is_local and self._service_configurations):
             return None
         names = ", ".join(sorted(self._service_configurations))
@@ -296,16 +294,15 @@ class CertManager:
 
     def _informers(self) -> list[Informer[_Watched]]:
         options = self._options
-        secret = f"metadata.name={options.secret}"
         secret_informer: Informer[_Watched] = Informer(
             self._client,
             SECRETS,
             _Watched,
             namespace=options.namespace,
-            field_selector=secret,
+            field_selector=f"metadata.name={options.secret}",
             remedy=options.secret_remedy,
         )
-        informers = [secret_informer]
-        for resource, name in options.configurations:
-            informers.append(Informer(self._client, resource, _Watched, field_selector=f"metadata.name={name}"))
-        return informers
+        return [secret_informer, *(self._configuration_informer(*each) for each in options.configurations)]
+
+    def _configuration_informer(self, resource: Resource, name: str) -> Informer[_Watched]:
+        return Informer(self._client, resource, _Watched, field_selector=f"metadata.name={name}")

@@ -163,16 +163,16 @@ class Controller(Generic[K]):
 
     async def _work(self) -> None:
         while (request := await self.queue.get()) is not None:
-            self._count(+1)
+            self._change_active(+1)
             try:
                 await self._handle(request)
             finally:
                 self.queue.done(request)
-                self._count(-1)
+                self._change_active(-1)
             # A reconcile without requests never yields: thousands in a row would block leases, probes and watches.
             await asyncio.sleep(0)
 
-    def _count(self, change: int) -> None:
+    def _change_active(self, change: int) -> None:
         self._active += change
         self._metrics.active(self._active)
 

@@ -86,7 +86,7 @@ class _Series:
     name: str
     namespace: str
     count: int
-    last_time: datetime
+    last_occurrence: datetime
     last_seen: float
     flushed_at: float
     written_count: int = 0
@@ -126,7 +126,7 @@ class EventRecorder:
         series = self._series.get(key)
         if series is not None and now - series.last_seen < SERIES_IDLE:
             series.count += 1
-            series.last_time, series.last_seen = clock.now(), now
+            series.last_occurrence, series.last_seen = clock.now(), now
             if series.count == 2:
                 self._enqueue(series)
             return
@@ -260,4 +260,4 @@ class EventRecorder:
 
 
 def _series_fields(series: _Series, count: int) -> dict[str, object]:
-    return {"count": count, "lastObservedTime": clock.micro_time(series.last_time)}
+    return {"count": count, "lastObservedTime": clock.micro_time(series.last_occurrence)}

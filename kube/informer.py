@@ -110,7 +110,7 @@ class Informer(Generic[T]):
             # If `relist` cancels the watch, the group ends without an error, and the loop begins another watch.
             async with asyncio.TaskGroup() as group:
                 watching = watch(
-                    self._client, self.target, self._receive, on_error=self._note_error, on_end=self._drop_error
+                    self._client, self.target, self._receive, on_error=self._set_error, on_end=self._set_error
                 )
                 self._watching = group.create_task(watching, name=f"watch-{self.target.resource}")
 
@@ -128,11 +128,8 @@ class Informer(Generic[T]):
             message = f"{self.target.resource}: not listed after {timeout:g} s: {self._reason}"
             raise SyncTimeoutError(message) from None
 
-    def _note_error(self, error: KubeError) -> None:
+    def _set_error(self, error: KubeError | None = None) -> None:
         self._error = error
-
-    def _drop_error(self) -> None:
-        self._error = None
 
     def _receive(self, event: Event) -> None:
         match event:

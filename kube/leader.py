@@ -239,9 +239,9 @@ class LeaderElector:
         return ""
 
     async def _take_lease(self) -> bool:
-        """Write the lease if it is free or held by this process, and read it before unless this process wrote it last.
+        """Write the lease if it is free or held by this process. Returns whether it was written.
 
-        Returns whether it was written.
+        The lease is read first, unless this process wrote it last.
         """
         lease = self._lease
         if lease is None or lease.spec.holder_identity != self._identity:

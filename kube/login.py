@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 TOKEN_PERIOD = 60.0
 """Seconds after which a token of a file or of an identity provider is read again."""
 
-_SKEW = 300
+_RENEW_BEFORE = 300
 """A token of an identity provider is renewed this many seconds before it expires."""
 
 
@@ -127,7 +127,7 @@ def _ends_soon(token: str) -> bool:
     if len(parts) != 3:
         raise KubeconfigError("oidc: the id-token must have three parts with a period between them")
     end = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))).get("exp")
-    return end is not None and end - _SKEW <= time.time()
+    return end is not None and end - _RENEW_BEFORE <= time.time()
 
 
 async def _refresh_tokens(provider: Entry) -> dict[str, str]:

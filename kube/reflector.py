@@ -52,10 +52,10 @@ class WatchOptions(TypedDict, total=False):
 class Target:
     """The objects to watch, and how to read them.
 
-    `transform` gets every decoded object, to drop or copy fields that must not be kept; it returns None to drop the
-    object. With `metadata_only` only `metadata` is requested. After `idle` seconds of silence a connection counts as
-    dead (bookmarks come about once a minute). `lifetime`: the requested seconds of one watch. `page`: objects in one
-    page of a list that is not streamed. `remedy`: what to do if the right to watch is missing.
+    `transform` gets every decoded object, and returns the object to keep, or None if it is not wanted. With
+    `metadata_only` only `metadata` is requested. After `idle` seconds of silence a connection counts as dead (bookmarks
+    come about once a minute). `lifetime`: the requested seconds of one watch. `page`: objects in one page of a list
+    that is not streamed. `remedy`: what to do if the right to watch is missing.
     """
 
     resource: Resource
@@ -232,7 +232,7 @@ def _read_by_parts(line: bytes, target: Target) -> Input:
 def read_object(data: bytes, target: Target) -> Any:
     """An object as the target wants it; `Unreadable` if it cannot be decoded, `DroppedObject` if it is not wanted.
 
-    `data` has only the bytes of the object, since its `msgspec.Raw` fields keep all of `data` in memory.
+    `data` has only the bytes of the object, since `msgspec.Raw` fields of the object keep all of `data` in memory.
     """
     try:
         obj = decode(target.type, data)

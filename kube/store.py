@@ -142,8 +142,8 @@ class Store(Generic[T]):
         self._pins: dict[Key, _Pin[T]] = {}
         self._pin_versions: list[tuple[int, Key]] = []
         self._deleted_uids: dict[str, float] = {}
-        """UIDs of objects that were deleted while another object had their name, and when they expire. They are hidden;
-        no pin can hide them, since a pin belongs to a name."""
+        """UIDs of objects that were deleted while another object had their name, each with the time until which the
+        object is hidden. A pin cannot hide it, since a pin belongs to a name."""
         self._new_generation: _Generation[T] | None = None
         self._clock = clock
         self.unreadable: dict[Key, str] = {}
@@ -225,7 +225,7 @@ class Store(Generic[T]):
     def apply(self, obj: T | Unreadable | DroppedObject) -> Changes[T]:
         key = key_of(obj)
         if self._new_generation is not None:
-            self._fill(self._new_generation, key, obj)
+            self._add_to_generation(self._new_generation, key, obj)
             return []
         if isinstance(obj, Unreadable):
             self.unreadable[key] = obj.reason
@@ -249,7 +249,7 @@ class Store(Generic[T]):
         expires = self._deleted_uids.get(obj.metadata.uid)
         return expires is not None and expires > self._clock()
 
-    def _fill(self, generation: _Generation[T], key: Key, obj: T | Unreadable | DroppedObject) -> None:
+    def _add_to_generation(self, generation: _Generation[T], key: Key, obj: T | Unreadable | DroppedObject) -> None:
         generation.objects.pop(key, None)
         generation.unreadable.pop(key, None)
         if isinstance(obj, Unreadable):
@@ -303,7 +303,7 @@ class Store(Generic[T]):
         return self._show(key, pin.watched, pin.watched)
 
     def commit(self, version: int) -> Changes[T]:
-        """The list is complete at `version`: swap generations and return the differences."""
+        """End a list, which is complete at `version`: readers get its objects. Returns the changes."""
         if self._new_generation is None:
             raise RuntimeError("commit without begin")
         generation, self._new_generation = self._new_generation, None

@@ -8,7 +8,7 @@ _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h
 
 
 def parse_duration(text: Any) -> float:
-    """Seconds of a Go duration such as `15s` or `1m30s`."""
+    """Seconds of a Go duration such as `15s` or `1m30s`. Raises ValueError, with the fault, for any other value."""
     if not isinstance(text, str) or not text:
         raise ValueError("must be a duration such as 15s or 1m30s")
     if text == "0":

@@ -120,7 +120,7 @@ def _value_from(path: Path, variable: Any) -> Iterator[FieldError]:
 
 
 _VARIABLE = fields(needs("name"), _value_from, name=text(variable_name), valueFrom=fields(**_REFERENCES))
-_VARIABLES = fields(
+_ENV_FROM = fields(
     _exactly_one("`configMapRef` or `secretRef`", "configMapRef", "secretRef"),
     prefix=text(variable_name),
     configMapRef=fields(needs("name"), name=text(dns1123_subdomain)),
@@ -163,7 +163,7 @@ _HANDLERS: dict[str, Check] = {
     "grpc": fields(member("port", 0, _port_number(zero=False)), mode=one_of("Plaintext", "TLS", empty=True)),
     "sleep": fields(),
 }
-_THRESHOLDS = fields(
+_PROBE = fields(
     _one_handler("exec", "httpGet", "tcpSocket", "grpc"),
     initialDelaySeconds=not_negative,
     timeoutSeconds=not_negative,
@@ -182,9 +182,9 @@ def _no_grace_period(path: Path, value: Any) -> Iterator[FieldError]:
 
 
 _PROBES: dict[str, Check] = {
-    "livenessProbe": all_of(_THRESHOLDS, _ONE_SUCCESS),
-    "readinessProbe": all_of(_THRESHOLDS, fields(_no_grace_period)),
-    "startupProbe": all_of(_THRESHOLDS, _ONE_SUCCESS),
+    "livenessProbe": all_of(_PROBE, _ONE_SUCCESS),
+    "readinessProbe": all_of(_PROBE, fields(_no_grace_period)),
+    "startupProbe": all_of(_PROBE, _ONE_SUCCESS),
 }
 _HOOK = fields(_one_handler("exec", "httpGet", "tcpSocket", "sleep"))
 _HOOKS_AND_PROBES = fields(lifecycle=fields(postStart=_HOOK, preStop=_HOOK), **_PROBES)
@@ -237,7 +237,7 @@ _CONTAINER = fields(
     terminationMessagePolicy=one_of("File", "FallbackToLogsOnError"),
     ports=all_of(_port_names, each(_PORT)),
     env=each(_VARIABLE),
-    envFrom=each(_VARIABLES),
+    envFrom=each(_ENV_FROM),
     imagePullPolicy=one_of("Always", "IfNotPresent", "Never"),
     resources=container_resources,
     resizePolicy=_resizes,
@@ -273,7 +273,7 @@ def containers(path: Path, pod: Any) -> Iterator[FieldError]:
     if pod.get("hostNetwork"):
         yield from _host_network_ports(containers_path, pod.get("containers"))
     if pod.get("restartPolicy") == "Never":
-        yield from _never_resized_by_restart(path, pod)
+        yield from _resizes_without_restart(path, pod)
 
 
 def _container(path: Path, container: Any, names: set[Any]) -> Iterator[FieldError]:
@@ -287,7 +287,7 @@ def _hooks_and_probes(path: Path, container: Any, grace_period: int) -> Iterator
     yield from _sleeps(path, container, grace_period)
 
 
-def _never_resized_by_restart(path: Path, pod: Any) -> Iterator[FieldError]:
+def _resizes_without_restart(path: Path, pod: Any) -> Iterator[FieldError]:
     for container_path, container in pod_containers(path, pod):
         for i, policy in entries(container.get("resizePolicy")):
             if (restart_policy := policy.get("restartPolicy") or "") != "NotRequired":

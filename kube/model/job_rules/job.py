@@ -127,7 +127,7 @@ def _failure_policy(path: Path, spec: Any) -> Iterator[FieldError]:
     if not isinstance(policy, dict):
         return
     rules, rules_path = policy.get("rules") or [], path.at("podFailurePolicy", "rules")
-    container_names = {container.get("name") for _, container in pod_containers(Path(), _pod(spec))}
+    container_names = {container.get("name") for _, container in pod_containers(Path(), _pod_spec(spec))}
     if len(rules) > _MAX_RULES:
         yield too_many(rules_path, len(rules), _MAX_RULES)
     for i, rule in entries(rules):
@@ -139,7 +139,7 @@ def _failure_policy(path: Path, spec: Any) -> Iterator[FieldError]:
             yield invalid(rules_path.at(i, "onExitCodes", "containerName"), name, detail)
 
 
-def _pod(spec: Any) -> JSON:
+def _pod_spec(spec: Any) -> JSON:
     pod = dig(spec, "template", "spec")
     return pod if isinstance(pod, dict) else {}
 
@@ -247,7 +247,7 @@ def _index(digits: str, completions: int) -> int:
 
 
 def _restart_policy(path: Path, spec: Any) -> Iterator[FieldError]:
-    policy, policy_path = _pod(spec).get("restartPolicy") or "", path.at("template", "spec", "restartPolicy")
+    policy, policy_path = _pod_spec(spec).get("restartPolicy") or "", path.at("template", "spec", "restartPolicy")
     if policy in {"", "Always"}:
         yield missing(policy_path, 'valid values: "OnFailure", "Never"')
     elif policy not in {"OnFailure", "Never"}:

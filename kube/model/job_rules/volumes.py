@@ -133,7 +133,7 @@ def _token(path: Path, value: Any) -> Iterator[FieldError]:
         yield invalid(path.at("expirationSeconds"), seconds, "may not specify a duration larger than 2^32 seconds")
 
 
-def _one_kind(path: Path, value: Any) -> Iterator[FieldError]:
+def _one_projected_kind(path: Path, value: Any) -> Iterator[FieldError]:
     if len([kind for kind in _PROJECTED if value.get(kind) is not None]) > 1:
         yield forbidden(path, "may not specify more than 1 volume type per source")
 
@@ -141,8 +141,8 @@ def _one_kind(path: Path, value: Any) -> Iterator[FieldError]:
 _PROJECTED = ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate")
 
 
-_SOURCE = fields(
-    _one_kind,
+_PROJECTED_SOURCE = fields(
+    _one_projected_kind,
     secret=fields(needs("name"), items=each(_FILES)),
     configMap=fields(needs("name"), items=each(_FILES)),
     downwardAPI=fields(items=each(_POD_FILES)),
@@ -207,7 +207,7 @@ _SOURCES: dict[str, Check] = {
     "persistentVolumeClaim": fields(needs("claimName")),
     "downwardAPI": fields(defaultMode=file_mode, items=each(_POD_FILES)),
     "configMap": fields(needs("name"), defaultMode=file_mode, items=each(_FILES)),
-    "projected": fields(_distinct_files, defaultMode=file_mode, sources=each(_SOURCE)),
+    "projected": fields(_distinct_files, defaultMode=file_mode, sources=each(_PROJECTED_SOURCE)),
     "csi": fields(needs("driver")),
     "ephemeral": fields(needs("volumeClaimTemplate"), volumeClaimTemplate=fields(needs("spec"), spec=CLAIM)),
 }

@@ -1,7 +1,7 @@
 """Functions that write CEL, the language of the API server's admission policies. Pure.
 
-A `Cel` is an expression. A `str` among expressions stands for itself and is written as a literal. A `Root` is the
-variable that an expression reads a JobSet from: `object`, or `oldObject` for the JobSet before an update.
+A `Cel` is an expression. Functions that take expressions and texts write a `str` as a literal. A `Root` is the variable
+that an expression reads a JobSet from: `object`, or `oldObject` for the JobSet before an update.
 """
 
 import re
@@ -32,7 +32,7 @@ class Cel:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The variable with a JobSet, and the suffix of the names of variables that are derived from this JobSet."""
+    """The variable with a JobSet. Names of variables that are computed from this JobSet end with `suffix`."""
 
     name: str
     suffix: str
@@ -113,8 +113,8 @@ def concat_texts(*parts: str | Cel) -> Cel:
 def fill_template(template: str, words: Mapping[str, str | Cel]) -> list[str | Cel]:
     """The parts of a message template (`str.format`), with its placeholders replaced by `words`."""
     parts: list[str | Cel] = []
-    for literal, name, _, _ in Formatter().parse(template):
-        parts += [literal, words[name]] if name else [literal]
+    for plain_text, name, _, _ in Formatter().parse(template):
+        parts += [plain_text, words[name]] if name else [plain_text]
     return parts
 
 
@@ -126,13 +126,16 @@ def quote_text(value: Cel) -> Cel:
     )
 
 
-TYPES_WITH_VALUE = {ErrorType.INVALID, ErrorType.NOT_SUPPORTED}
+_TYPES_WITH_VALUE = {ErrorType.INVALID, ErrorType.NOT_SUPPORTED}
 """Types of findings that quote the value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
-    """Writes findings of a policy in CEL. A finding is a list of three texts: key for comparison, path, message."""
+class Writer:
+    """Writes findings of the policy of this name in CEL.
+
+    A finding is a list of three texts: the key by which findings are compared, the path, and the message.
+    """
 
     policy: str
 
@@ -142,27 +145,27 @@ class Say:
         path: Cel,
         key: Cel | None = None,
         /,
-        shown: Cel | None = None,
-        apart: Cel | None = None,
+        quoted: Cel | None = None,
+        suffix: Cel | None = None,
         **words: str | Cel,
     ) -> Cel:
         """The finding that a rule is broken at a path, as an expression. `words` fill the templates of the rule.
 
-        - `key`: the path without indices of lists of a template, if it has any.
-        - `shown`: the value, for types of findings that quote it.
-        - `apart`: a text that is added to the key, so that findings about different values differ.
+        - `key`: the path without indices of lists of a template; by default `path`, for paths without such indices.
+        - `quoted`: the text of the value, which findings of some types quote.
+        - `suffix`: a text that is added to the key, so that findings about different values differ.
         """
         body: list[str | Cel] = [rule.type.text]
-        if shown is not None and rule.type in TYPES_WITH_VALUE:
-            body += [": ", shown]
+        if quoted is not None and rule.type in _TYPES_WITH_VALUE:
+            body += [": ", quoted]
         body += [": policy ", self.policy]
         if rule.message:
             body += [": ", *fill_template(rule.message, words)]
         if rule.fix:
             body += ["; ", *fill_template(rule.fix, words)]
         compared = path if key is None else key
-        if apart is not None:
-            compared = concat_texts(compared, " ", apart)
+        if suffix is not None:
+            compared = concat_texts(compared, " ", suffix)
         return Cel(f"[{compared}, {path}, {concat_texts(*body)}]")
 
 
@@ -178,7 +181,7 @@ def concat_lists(*lists: Cel) -> Cel:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An expression for the index (int) of an item of a list in a template. Keys of findings leave the index out."""
+    """An expression for the index (an int) of an item of a list. Keys of findings leave the index out."""
 
     number: str
 
@@ -212,11 +215,11 @@ Expression = Callable[[Root], Cel]
 _VARIABLE = re.compile(r"\bvariables\.([A-Za-z0-9]+)")
 
 
-def names_in(expression: Cel | str) -> set[str]:
+def variable_names(expression: Cel | str) -> set[str]:
     """The names of the variables that an expression reads."""
     return set(_VARIABLE.findall(str(expression)))
 
 
-def below(path: str, key: str) -> Cel:
+def key_path(path: str, key: str) -> Cel:
     """An expression for the path of a key of the map at `path`. `key` is an expression."""
     return Cel(f"({text(path)} + ({key}.contains('.') || {key}.contains('/') ? '[' + {key} + ']' : '.' + {key}))")

@@ -9,7 +9,7 @@ from kube.model.field import ErrorType, FieldError, Path, Rule, render_value
 from kube.model.meta import Base, doc
 from kube.model.quantity import COUNTED_PATTERN, PATTERN, WHOLE_PATTERN, with_unit
 from kube.model.requests import LONGEST_AMOUNT, Amount, amount_of
-from policy.cel import NO_TEXTS, Cel, Expression, Say, concat_texts, text
+from policy.cel import NO_TEXTS, Cel, Expression, Writer, concat_texts, text
 from policy.judged import Namespace
 from policy.sentences import invalid, sentence, source
 
@@ -41,7 +41,7 @@ class Limit(Base, frozen=True, kw_only=True):
         return self.max
 
     @property
-    def demands_more(self) -> bool:
+    def has_other_demands(self) -> bool:
         """Whether the rule demands something besides the limit. If it does, the limit may be absent."""
         return False
 
@@ -57,7 +57,7 @@ class Limit(Base, frozen=True, kw_only=True):
             elif self.stated_limit is None or self.read(self.stated_limit) is None:
                 text = f"{render_value(self.max)} is not {self.form}"
                 yield self.invalid_limit.at(path.at("max"), self.max, what=text)
-        elif not (self.from_namespace_label or self.from_namespace_annotation or self.demands_more):
+        elif not (self.from_namespace_label or self.from_namespace_annotation or self.has_other_demands):
             yield NO_LIMIT.at(path)
 
 
@@ -218,7 +218,7 @@ def single_number(amount: str, name: str) -> Cel:
     return Cel(f"[{{'amount': dyn({amount}), 'what': dyn({text(name)}), 'of': dyn('')}}]")
 
 
-def limit_of(limit: Limit) -> Cel:
+def cel_limit(limit: Limit) -> Cel:
     """A CEL list of the text of the limit in force and its source. The list is empty if there is no limit."""
     expression = str(NO_TEXTS) if limit.stated_limit is None else f"[{text(str(limit.stated_limit))}, '']"
     sources = (("annotation", limit.from_namespace_annotation), ("label", limit.from_namespace_label))
@@ -235,7 +235,7 @@ def is_amount(value: str) -> str:
     return f"size({value}) <= {LONGEST_AMOUNT} && {value}.matches({text(COUNTED_PATTERN)})"
 
 
-def total(numbers: str) -> str:
+def cel_sum(numbers: str) -> str:
     """A CEL expression: the sum of a list of ints that are not negative, capped at `LARGEST_NUMBER`."""
     return f"[{numbers}].map(s, s.map(n, double(n)).sum() < double({LARGEST_NUMBER}) ? s.sum() : {LARGEST_NUMBER})[0]"
 
@@ -244,7 +244,7 @@ _NO_AMOUNT = f"!({is_amount('l[0]')})"
 _NO_WHOLE_NUMBER = f"!l[0].matches('{WHOLE_PATTERN}')"
 
 
-def exceeded_limits(numbers: CelNumbers, now: Cel, before: Cel, say: Say) -> Cel:
+def exceeded_limits(numbers: CelNumbers, now: Cel, before: Cel, writer: Writer) -> Cel:
     """A CEL list of the findings about numbers over their limit, or with an unreadable limit.
 
     `now` and `before`: the CEL lists of the numbers in the new and in the old JobSet; `before` is empty on creation.
@@ -252,27 +252,27 @@ def exceeded_limits(numbers: CelNumbers, now: Cel, before: Cel, say: Say) -> Cel
     """
     limit, path = numbers.limit, numbers.path
     source = Cel("(l[1] == '' ? '' : ' by ' + l[1])")
-    exceeded_finding = say.at(
+    exceeded_finding = writer.at(
         numbers.exceeded,
         path,
-        shown=numbers.amount_text,
+        quoted=numbers.amount_text,
         amount=numbers.amount_text,
         what=Cel("n.what"),
         limit=Cel("l[0]"),
         source=source,
         parts=numbers.parts,
     )
-    unreadable_finding = say.at(
+    unreadable_finding = writer.at(
         BAD_LIMIT, path, what=Cel("n.what"), text=Cel("l[0]"), source=Cel("l[1]"), form=limit.form
     )
     amount = concat_texts(Cel("string(n.amount)"), numbers.unit)
-    is_no_limit = _NO_AMOUNT if isinstance(limit, ResourceLimit) else _NO_WHOLE_NUMBER
-    unreadable = f"(l[1] != '' && ({is_no_limit}))"
+    is_invalid = _NO_AMOUNT if isinstance(limit, ResourceLimit) else _NO_WHOLE_NUMBER
+    unreadable = f"(l[1] != '' && ({is_invalid}))"
     exceeds = f"({unreadable} || n.amount >= {LARGEST_NUMBER} || quantity({amount}).isGreaterThan(quantity(l[0])))"
     no_worse = "b.of == n.of && b.what == n.what && b.amount >= n.amount"
     was_at_position = f"(q < {before}.size() && [{before}[q]].exists(b, {no_worse}))"
     is_worse = f"!({was_at_position} || {before}.exists(b, {no_worse}))"
     return Cel(
-        f"[{limit_of(limit)}].filter(l, l.size() > 0).map(l, {now}.transformList(q, n, {exceeds} && {is_worse},"
+        f"[{cel_limit(limit)}].filter(l, l.size() > 0).map(l, {now}.transformList(q, n, {exceeds} && {is_worse},"
         f" {unreadable} ? {unreadable_finding} : {exceeded_finding})).flatten()"
     )

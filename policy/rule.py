@@ -6,13 +6,13 @@ from typing import Any
 
 from kube.model.field import FieldError, Path, Rule, quote
 from kube.model.suggest import did_you_mean
-from policy.cel import Cel, CelPath, Expression, Root, Say, cel_path, list_if, quote_text, texts
+from policy.cel import Cel, CelPath, Expression, Root, Writer, cel_path, list_if, quote_text, texts
 from policy.judged import JudgedJobSet, Namespace
 from policy.limits import CelNumbers, Number, check_limit
 
 Find = Callable[[Any, JudgedJobSet, Namespace], Iterator[FieldError]]
 Numbers = Callable[[Any, JudgedJobSet, Namespace], Iterator[Number]]
-NOTHING = Cel("[]")
+NO_FINDINGS = Cel("[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,25 +22,25 @@ class Compiled:
     `variables`: variables that only this rule reads, with their names. A variable may read earlier variables.
     """
 
-    findings: Expression = lambda _: NOTHING
+    findings: Expression = lambda _: NO_FINDINGS
     numbers: tuple[CelNumbers, ...] = ()
     variables: tuple[tuple[str, Expression], ...] = ()
 
 
-Compile = Callable[[Any, Say], Compiled]
+Compile = Callable[[Any, Writer], Compiled]
 Cautions = Callable[[Any, Path], Iterator[FieldError]]
 
 
-def by_findings(write: Callable[[Any, Say, Root], Cel]) -> Compile:
-    """Compiles a rule that has no numbers. `write` returns an expression for the findings about the JobSet `root`."""
-    return lambda rule, say: Compiled(lambda root: write(rule, say, root))
+def findings_only(write: Callable[[Any, Writer, Root], Cel]) -> Compile:
+    """The function `compile` of a rule without numbers. `write` writes the findings about the JobSet in `root`."""
+    return lambda rule, writer: Compiled(lambda root: write(rule, writer, root))
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
     """One rule of policies.
 
-    - `name`: its name in a policy. `says`: its messages.
+    - `name`: its name in a policy. `messages`: the messages of its findings.
     - `find`: finds violations. Its docstring is the page of the rule in docs/policy.
     - `compile`: writes the rule in CEL.
     - `numbers`: the numbers of a JobSet that the rule compares with limits.
@@ -51,7 +51,7 @@ class PolicyRule:
     """
 
     name: str
-    says: tuple[Rule, ...]
+    messages: tuple[Rule, ...]
     find: Find
     compile: Compile
     numbers: Numbers | None = None
@@ -61,7 +61,7 @@ class PolicyRule:
 
     @property
     def fit(self) -> str:
-        """How the verdict of the API server compares with the verdict of the rule."""
+        """Whether the API server gives the same verdict as `find`, in words."""
         return "approximate: may refuse more" if self.note else "exact"
 
 
@@ -83,7 +83,7 @@ def container_fields(*fields: str) -> tuple[str, ...]:
     return pod_fields(*(f"{kind}[].{field}" for field in fields for kind in ("containers", "initContainers")))
 
 
-def by_numbers(numbers: Numbers, exceeded: Rule) -> Find:
+def limit_finder(numbers: Numbers, exceeded: Rule) -> Find:
     """The function `find` of a rule that only compares numbers with limits. `exceeded`: its message."""
 
     def find(rule: Any, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
@@ -105,12 +105,12 @@ def list_allowed(names: Sequence[str]) -> str:
     return f"allowed are: {', '.join(map(quote, names))}"
 
 
-def not_allowed(rule: Rule, at: CelPath, value: str, allowed: Sequence[str], say: Say) -> Cel:
-    """An expression for the finding of `check_allowed` about the text `value`, which is CEL."""
-    return say.at(rule, *at, shown=quote_text(Cel(value)), allowed=list_allowed(allowed))
+def not_allowed(rule: Rule, at: CelPath, value: str, allowed: Sequence[str], writer: Writer) -> Cel:
+    """An expression for the finding that a value is not in `allowed`. `value`: CEL of the text of the value."""
+    return writer.at(rule, *at, quoted=quote_text(Cel(value)), allowed=list_allowed(allowed))
 
 
-def compile_allowed(rule: Rule, path: Path, value: str, allowed: tuple[str, ...], say: Say) -> Cel:
-    """An expression for a list with a finding if the optional value `value` is set and not allowed."""
-    finding = not_allowed(rule, cel_path(str(path)), f"string({value}.orValue(''))", allowed, say)
+def compile_allowed(rule: Rule, path: Path, value: str, allowed: tuple[str, ...], writer: Writer) -> Cel:
+    """An expression for a list with a finding if a value is set and not allowed. `value`: CEL of an optional text."""
+    finding = not_allowed(rule, cel_path(str(path)), f"string({value}.orValue(''))", allowed, writer)
     return list_if(f"{value}.hasValue() && !({value}.orValue('') in {texts(allowed)})", finding)

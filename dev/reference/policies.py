@@ -74,7 +74,7 @@ def _rule_page(field: str, rule: PolicyRule) -> str:
         *_field_rows(field, rule),
         "",
     ]
-    parts += ["## Answers\n", "| Id | What it says | Fix |", "|---|---|---|", *map(_answer_row, rule.says), ""]
+    parts += ["## Answers\n", "| Id | What it says | Fix |", "|---|---|---|", *map(_answer_row, rule.messages), ""]
     parts += ["## Example\n", _yaml_block(policy), "", "This JobSet is admitted:\n", _yaml_block(comment + good), ""]
     parts += ["This one is refused:\n", _yaml_block(comment + bad), "", "```", *_refusal_lines(name), "```", ""]
     command = f"jobset policy test {_gates_flag(name)}examples/policies/{name}.yaml"

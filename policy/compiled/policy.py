@@ -9,7 +9,7 @@ from typing import Any, Final
 from api.keys import GROUP as JOBSET_GROUP
 from api.keys import PLURAL, VERSION
 from kube.model.meta import JSON
-from policy.cel import NEW, OLD, Cel, Say, concat_lists, concat_texts, foreign, names_in, texts
+from policy.cel import NEW, OLD, Cel, Writer, concat_lists, concat_texts, foreign, texts, variable_names
 from policy.compiled.exceptions import exception_condition, unexpired_exceptions
 from policy.compiled.selectors import OBJECT_LABELS, as_json, selector_conditions
 from policy.compiled.variables import SHARED
@@ -17,7 +17,7 @@ from policy.evaluate import rules_in_force
 from policy.exception_types import JobSetPolicyException
 from policy.kinds import GROUP
 from policy.limits import exceeded_limits
-from policy.rule import NOTHING, Compiled
+from policy.rule import NO_FINDINGS, Compiled
 from policy.types import JobSetPolicy
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
@@ -54,16 +54,16 @@ class _Draft:
 
     def read_by(self, expression: Cel) -> list[JSON]:
         """The variables that an expression reads, and the variables that these read, in their order."""
-        needed = names_in(expression)
+        needed = variable_names(expression)
         needed_variables: dict[str, Cel] = {}
         for name, value in reversed(self.variables.items()):
             if name in needed:
                 needed_variables[name] = value
-                needed |= names_in(value)
+                needed |= variable_names(value)
         return [{"name": name, "expression": needed_variables[name].text} for name in reversed(needed_variables)]
 
 
-def _rule(draft: _Draft, name: str, compiled: Compiled, say: Say, unless: str) -> Cel:
+def _rule(draft: _Draft, name: str, compiled: Compiled, writer: Writer, unless: str) -> Cel:
     """Add the variable with the violations of one rule by a JobSet, without those before an update.
 
     `unless`: the condition under which the rule does not count; empty without one.
@@ -72,11 +72,11 @@ def _rule(draft: _Draft, name: str, compiled: Compiled, say: Say, unless: str) -
         draft.both(variable, shared(NEW), shared(OLD))
     lists = []
     findings = compiled.findings(NEW)
-    if findings != NOTHING:
+    if findings != NO_FINDINGS:
         lists.append(_new_findings(*draft.both(f"{name}Found", findings, compiled.findings(OLD))))
     for i, numbers in enumerate(compiled.numbers):
         now, before = draft.both(f"{name}Numbers{i or ''}", numbers.numbers(NEW), numbers.numbers(OLD))
-        lists.append(exceeded_limits(numbers, now, before, say))
+        lists.append(exceeded_limits(numbers, now, before, writer))
     violations = concat_lists(*lists)
     return draft.add(name, Cel(f"{unless} ? [] : {violations}") if unless else violations)
 
@@ -139,7 +139,7 @@ class Circumstances:
 def validating(policy: JobSetPolicy, circumstances: Circumstances) -> list[JSON]:
     """The ValidatingAdmissionPolicy for a policy, and its binding; empty if the policy has no rules."""
     exceptions = unexpired_exceptions(circumstances.exceptions, policy, circumstances.now)
-    name, draft, say = policy.metadata.name, _Draft(), Say(foreign(policy.metadata.name))
+    name, draft, writer = policy.metadata.name, _Draft(), Writer(foreign(policy.metadata.name))
     for variable, shared in SHARED.items():
         draft.both(variable, shared(NEW), shared(OLD))
     rules = [
@@ -148,8 +148,8 @@ def validating(policy: JobSetPolicy, circumstances: Circumstances) -> list[JSON]
             _rule(
                 draft,
                 rule.name,
-                rule.compile(foreign(demanded), say),
-                say,
+                rule.compile(foreign(demanded), writer),
+                writer,
                 exception_condition(rule.name, exceptions, policy),
             ),
         )

@@ -7,10 +7,10 @@ from typing import Annotated
 from kube.model.field import ErrorType, FieldError, Path, Rule
 from kube.model.meta import JSON, Base, doc
 from kube.model.requests import is_pod_resource
-from policy.cel import Cel, Root, Say, below, container_path, texts
+from policy.cel import Cel, Root, Writer, container_path, key_path, texts
 from policy.fields import Key, list_of
 from policy.judged import JudgedJobSet, Namespace
-from policy.rule import PolicyRule, by_findings, container_fields, pod_fields
+from policy.rule import PolicyRule, container_fields, findings_only, pod_fields
 from policy.rules.resources import unknown_resources
 from policy.sentences import sentence
 
@@ -69,15 +69,15 @@ _LIMIT_FIELDS = (*container_fields("resources.limits{}"), *pod_fields("resources
 _REQUEST_FIELDS = (*container_fields("resources.requests{}"), *pod_fields("resources.requests{}"), *_LIMIT_FIELDS)
 
 
-def _compile_missing(missing: Rule, kinds: tuple[str, ...], rule: RequiredResources, say: Say, root: Root) -> Cel:
+def _compile_missing(missing: Rule, kinds: tuple[str, ...], rule: RequiredResources, writer: Writer, root: Root) -> Cel:
     """An expression for the findings of `_find_missing`."""
     pod_resources = texts(filter(is_pod_resource, rule.resources))
 
     def has_amount(holder: str) -> str:
         return " || ".join(f"{holder}.?resources.?{kind}[?r].hasValue()" for kind in kinds)
 
-    at = below(f".resources.{kinds[0]}", "r")
-    finding = say.at(missing, *container_path(at), resource=Cel("r"))
+    at = key_path(f".resources.{kinds[0]}", "r")
+    finding = writer.at(missing, *container_path(at), resource=Cel("r"))
     pod_has_amount = "false"
     if any(map(is_pod_resource, rule.resources)):
         pod_has_amount = f"(r in {pod_resources} && ({has_amount('x.p')}))"
@@ -96,7 +96,7 @@ RequiredRequestsRule = Annotated[
         "requiredRequests",
         (REQUEST,),
         find_required_requests,
-        by_findings(partial(_compile_missing, REQUEST, ("requests", "limits"))),
+        findings_only(partial(_compile_missing, REQUEST, ("requests", "limits"))),
         reads=_REQUEST_FIELDS,
         cautions=_cautions,
     ),
@@ -108,7 +108,7 @@ RequiredLimitsRule = Annotated[
         "requiredLimits",
         (LIMIT,),
         find_required_limits,
-        by_findings(partial(_compile_missing, LIMIT, ("limits",))),
+        findings_only(partial(_compile_missing, LIMIT, ("limits",))),
         reads=_LIMIT_FIELDS,
         cautions=_cautions,
     ),

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import doc
-from policy.cel import Cel, Index, Root, Say, below, concat_lists, literal, pod_path, template_path, text, texts
+from policy.cel import Cel, Index, Root, Writer, concat_lists, key_path, literal, pod_path, template_path, text, texts
 from policy.fields import list_of
 from policy.judged import JudgedJobSet, Namespace, Template
-from policy.rule import PolicyRule, by_findings, job_fields
+from policy.rule import PolicyRule, findings_only, job_fields
 from policy.rules.node_uses import ITEM, USES, Field, Holder, Use
 from policy.rules.resources import CLAIMS, claims_of_groups, claims_of_pods, compile_claims
 from policy.sentences import sentence
@@ -79,23 +79,23 @@ _READ_FIELDS = (
 )
 
 
-@by_findings
-def compile_forbid(rule: tuple[str, ...], say: Say, root: Root) -> Cel:
-    return concat_lists(*(_compile_use(name, root, say) for name in rule))
+@findings_only
+def compile_forbid(rule: tuple[str, ...], writer: Writer, root: Root) -> Cel:
+    return concat_lists(*(_compile_use(name, root, writer) for name in rule))
 
 
-def _compile_field(field: Field, use: Use, root: Root, say: Say) -> Cel:
+def _compile_field(field: Field, use: Use, root: Root, writer: Writer) -> Cel:
     """An expression for findings about harmful values of a field. In CEL, `v` is an item of a list with the field."""
     items, holder, holder_path = _HOLDERS[field.holder]
     if ITEM not in field.parts:
         value = f"{holder}{_optional_members(field.parts)}"
-        finding = _finding(field, use, say, f"{value}.value()", *holder_path, f".{'.'.join(field.parts)}")
+        finding = _finding(field, use, writer, f"{value}.value()", *holder_path, f".{'.'.join(field.parts)}")
         return Cel(f"{items(root)}.filter(x, {_is_harmful(value, field)}).map(x, {finding})")
     position = field.parts.index(ITEM)
     list_parts, item_parts = field.parts[:position], field.parts[position + 1 :]
     values, value = f"{holder}{_optional_members(list_parts)}", f"optional.of(v){_optional_members(item_parts)}"
     item_path = (f".{'.'.join(list_parts)}", Index("q"), "".join(f".{part}" for part in item_parts))
-    finding = _finding(field, use, say, f"{value}.value()", *holder_path, *item_path)
+    finding = _finding(field, use, writer, f"{value}.value()", *holder_path, *item_path)
     findings = f"{values}.orValue([]).transformList(q, v, {_is_harmful(value, field)}, {finding})"
     return Cel(f"{items(root)}.filter(x, {values}.hasValue()).map(x, {findings}).flatten()")
 
@@ -105,9 +105,9 @@ def _optional_members(parts: Sequence[str]) -> str:
     return "".join(f".?{part}" for part in parts)
 
 
-def _finding(field: Field, use: Use, say: Say, value: str, *path: str | Cel | Index) -> Cel:
+def _finding(field: Field, use: Use, writer: Writer, value: str, *path: str | Cel | Index) -> Cel:
     apart = Cel(f"string({value})") if field.harmless else None
-    return say.at(FORBIDDEN, *pod_path("x.j", *path), apart=apart, what=use.label, fix=use.fix)
+    return writer.at(FORBIDDEN, *pod_path("x.j", *path), suffix=apart, what=use.label, fix=use.fix)
 
 
 def _is_harmful(value: str, field: Field) -> str:
@@ -132,22 +132,22 @@ Of an item, `x.f` is the field with the list of containers, and `x.k` is the ind
 """
 
 
-def _compile_use(name: str, root: Root, say: Say) -> Cel:
+def _compile_use(name: str, root: Root, writer: Writer) -> Cel:
     """An expression for the findings about a use."""
     use = USES[name]
     if name == "resourceClaims":
-        return compile_claims(root, lambda at: say.at(FORBIDDEN, *at, what=use.label, fix=use.fix))
-    by_field = concat_lists(*(_compile_field(field, use, root, say) for field in use.fields))
-    return concat_lists(by_field, _compile_app_armor(root, say)) if name == "appArmor" else by_field
+        return compile_claims(root, lambda at: writer.at(FORBIDDEN, *at, what=use.label, fix=use.fix))
+    by_field = concat_lists(*(_compile_field(field, use, root, writer) for field in use.fields))
+    return concat_lists(by_field, _compile_app_armor(root, writer)) if name == "appArmor" else by_field
 
 
-def _compile_app_armor(root: Root, say: Say) -> Cel:
+def _compile_app_armor(root: Root, writer: Writer) -> Cel:
     """An expression for the findings about annotations with AppArmor profiles."""
     use = USES["appArmor"]
     path, path_key = template_path("i", ".template.spec.template")
-    annotation_path = below(".metadata.annotations", "key")
+    annotation_path = key_path(".metadata.annotations", "key")
     at = (Cel(f"({path}) + {annotation_path}"), Cel(f"({path_key}) + {annotation_path}"))
-    finding = say.at(FORBIDDEN, *at, apart=Cel("string(value)"), what=use.label, fix=use.fix)
+    finding = writer.at(FORBIDDEN, *at, suffix=Cel("string(value)"), what=use.label, fix=use.fix)
     local = f"value.startsWith({text(APP_ARMOR_LOCAL)})"
     is_harmful = f"key.startsWith({text(APP_ARMOR)}) && !(value in {texts(APP_ARMOR_HARMLESS)} || {local})"
     annotations = "j.?template.?spec.?template.?metadata.?annotations.orValue({})"

@@ -10,11 +10,11 @@ from api.named_actions import named_actions
 from api.policies import FailurePolicy
 from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule
 from kube.model.meta import Base, doc
-from policy.cel import NEW, Cel, Index, Root, Say, cel_path, concat_lists, template_path, texts
+from policy.cel import NEW, Cel, Index, Root, Writer, cel_path, concat_lists, template_path, texts
 from policy.fields import list_of
 from policy.judged import JudgedJobSet, Namespace, Template
 from policy.limits import CelNumbers, Limit, Number, check_limit, effective_limit, limit_sentence, single_number
-from policy.rule import NOTHING, Compiled, PolicyRule, by_findings, check_allowed, compile_allowed, job_fields
+from policy.rule import NO_FINDINGS, Compiled, PolicyRule, check_allowed, compile_allowed, findings_only, job_fields
 from policy.sentences import sentence
 
 
@@ -30,7 +30,7 @@ class MaxRestarts(Limit, frozen=True, kw_only=True):
     ] = False
 
     @property
-    def demands_more(self) -> bool:
+    def has_other_demands(self) -> bool:
         return self.forbid_unlimited_actions
 
 
@@ -42,7 +42,7 @@ class BackoffLimit(Limit, frozen=True, kw_only=True):
     ] = False
 
     @property
-    def demands_more(self) -> bool:
+    def has_other_demands(self) -> bool:
         return self.zero_with_restarts
 
 
@@ -219,7 +219,7 @@ def _cel_limits(root: Root) -> Cel:
     return Cel(f"{of_set} + {_cel_rules(root)}.transformList(i, a, has(a.maxRestarts) && {is_uncounted}, {of_rules})")
 
 
-def compile_max_restarts(rule: MaxRestarts, say: Say) -> Compiled:
+def compile_max_restarts(rule: MaxRestarts, writer: Writer) -> Compiled:
     limits = NEW.variable("restartLimits")
     amounts = f"{limits}.map(x, int(x.n))"
     largest = Cel(f"string({limits}[{amounts}.indexOf({amounts}.max())].path)")
@@ -237,18 +237,18 @@ def compile_max_restarts(rule: MaxRestarts, say: Say) -> Compiled:
         return CelNumbers(rule, exceeded, findings, largest, parts=parts)
 
     return Compiled(
-        (lambda root: _compile_unlimited(root, say)) if rule.forbid_unlimited_actions else (lambda _: NOTHING),
+        (lambda root: _compile_unlimited(root, writer)) if rule.forbid_unlimited_actions else (lambda _: NO_FINDINGS),
         (number(RESTARTS, "=="), number(RESTARTS_IN_ALL, ">")),
         (("restartLimits", _cel_limits),),
     )
 
 
-def _compile_unlimited(root: Root, say: Say) -> Cel:
+def _compile_unlimited(root: Root, writer: Writer) -> Cel:
     """An expression for the findings about actions without any limit, in rules, their steps and nodeFailure."""
 
     def finding(unlimited: Rule, holder: str, *parts: str | Index) -> Cel:
         counted = Cel(f"string({holder}.action).replace('AndIgnoreMaxRestarts', '')")
-        return say.at(
+        return writer.at(
             unlimited, *cel_path("spec.failurePolicy", *parts), action=Cel(f"string({holder}.action)"), counted=counted
         )
 
@@ -267,7 +267,7 @@ def _compile_unlimited(root: Root, say: Say) -> Cel:
     )
 
 
-def compile_backoff_limit(rule: BackoffLimit, say: Say) -> Compiled:
+def compile_backoff_limit(rule: BackoffLimit, writer: Writer) -> Compiled:
     spec = "j.?template.?spec"
     per_index = f"({spec}.?backoffLimitPerIndex.hasValue() && !{spec}.?backoffLimit.hasValue())"
     name = f"({per_index} ? 'backoffLimitPerIndex' : 'backoffLimit')"
@@ -282,7 +282,7 @@ def compile_backoff_limit(rule: BackoffLimit, say: Say) -> Compiled:
     if not rule.zero_with_restarts:
         return Compiled(numbers=(number,))
     zero_path = template_path("i", ".template.spec.", Cel(name))
-    finding = say.at(NOT_ZERO, *zero_path, value=Cel(f"string({value})"))
+    finding = writer.at(NOT_ZERO, *zero_path, value=Cel(f"string({value})"))
 
     def findings(root: Root) -> Cel:
         return Cel(
@@ -292,10 +292,10 @@ def compile_backoff_limit(rule: BackoffLimit, say: Say) -> Compiled:
     return Compiled(findings, (number,))
 
 
-@by_findings
-def compile_restart_strategies(rule: RestartStrategies, say: Say, root: Root) -> Cel:
+@findings_only
+def compile_restart_strategies(rule: RestartStrategies, writer: Writer, root: Root) -> Cel:
     value = f"{root.name}.{_CEL_POLICY}.?restartStrategy"
-    return compile_allowed(STRATEGY, _POLICY.at("restartStrategy"), value, rule.allowed, say)
+    return compile_allowed(STRATEGY, _POLICY.at("restartStrategy"), value, rule.allowed, writer)
 
 
 MaxRestartsRule = Annotated[

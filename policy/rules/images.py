@@ -7,10 +7,10 @@ from kube.model import images
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.images import full_name
 from kube.model.meta import Base, doc
-from policy.cel import Cel, CelPath, Index, Root, Say, cel_path, concat_lists, container_path, pod_path, text, texts
+from policy.cel import Cel, CelPath, Index, Root, Writer, cel_path, concat_lists, container_path, pod_path, text, texts
 from policy.fields import Word, has_wildcard, list_of
 from policy.judged import AGENT_IMAGE, JudgedJobSet, Namespace
-from policy.rule import PolicyRule, by_findings, container_fields, pod_fields
+from policy.rule import PolicyRule, container_fields, findings_only, pod_fields
 from policy.sentences import invalid, sentence
 
 NO_REGISTRY = invalid(
@@ -102,13 +102,13 @@ def _sources(root: Root) -> tuple[tuple[Cel, str, CelPath], ...]:
     )
 
 
-@by_findings
-def compile_images_by_digest(_: bool, say: Say, root: Root) -> Cel:
+@findings_only
+def compile_images_by_digest(_: bool, writer: Writer, root: Root) -> Cel:
     return concat_lists(
         *(
             Cel(
                 f"{items}.filter(x, {image} != '' && !{image}.contains('@'))"
-                f".map(x, {say.at(DIGEST, *at, name=Cel(f'string({image})'))})"
+                f".map(x, {writer.at(DIGEST, *at, name=Cel(f'string({image})'))})"
             )
             for items, image, at in _sources(root)
         )
@@ -131,13 +131,13 @@ def _full_name(image: str) -> str:
     return f"[string({image}).split('@')[0]].map(n, {untagged}).map(n, {full})"
 
 
-@by_findings
-def compile_image_registries(rule: ImageRegistries, say: Say, root: Root) -> Cel:
+@findings_only
+def compile_image_registries(rule: ImageRegistries, writer: Writer, root: Root) -> Cel:
     prefixes = texts(f"{entry.rstrip('/')}/" for entry in rule.allowed)
     registry, allowed = Cel("n.substring(0, n.lastIndexOf('/'))"), " or ".join(rule.allowed)
 
     def findings_of(items: Cel, image: str, at: CelPath) -> Cel:
-        finding = say.at(REGISTRY, *at, apart=Cel(f"string({image})"), registry=registry, allowed=allowed)
+        finding = writer.at(REGISTRY, *at, suffix=Cel(f"string({image})"), registry=registry, allowed=allowed)
         disallowed_names = f"{_full_name(image)}.filter(n, !{prefixes}.exists(b, (n + '/').startsWith(b)))"
         return Cel(f"{items}.filter(x, {image} != '').map(x, {disallowed_names}.map(n, {finding})).flatten()")
 

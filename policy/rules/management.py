@@ -7,10 +7,10 @@ from api.keys import CONTROLLER_NAME
 from kube.model.field import SPEC, ErrorType, FieldError, Path
 from kube.model.meta import Base, doc
 from kube.model.validation import byte_length, dns1123_subdomain, http_path
-from policy.cel import Cel, Root, Say, list_if, text
+from policy.cel import Cel, Root, Writer, list_if, text
 from policy.fields import Word, has_wildcard, list_of
 from policy.judged import JudgedJobSet, Namespace
-from policy.rule import PolicyRule, by_findings, check_allowed, compile_allowed
+from policy.rule import PolicyRule, check_allowed, compile_allowed, findings_only
 from policy.sentences import caution, invalid, sentence
 
 MAX_OF_MANAGER = 63
@@ -61,10 +61,10 @@ def find_network_dns(rule: str, judged: JudgedJobSet, _: Namespace) -> Iterator[
         yield DNS.at(path, judged.js.dns_enabled, wanted=rule.lower(), value=value)
 
 
-@by_findings
-def compile_network_dns(rule: str, say: Say, root: Root) -> Cel:
+@findings_only
+def compile_network_dns(rule: str, writer: Writer, root: Root) -> Cel:
     path, wanted = SPEC.at("network", "enableDNSHostnames"), "true" if rule == "Enabled" else "false"
-    finding = say.at(DNS, text(str(path)), wanted=rule.lower(), value=wanted)
+    finding = writer.at(DNS, text(str(path)), wanted=rule.lower(), value=wanted)
     return list_if(f"{root.name}.?spec.?network.?enableDNSHostnames.orValue(true) != {wanted}", finding)
 
 
@@ -79,11 +79,11 @@ def find_managed_by(rule: ManagedBy, judged: JudgedJobSet, _: Namespace) -> Iter
     yield from check_allowed(MANAGER, SPEC.at("managedBy"), judged.js.spec.managed_by or CONTROLLER_NAME, rule.allowed)
 
 
-@by_findings
-def compile_managed_by(rule: ManagedBy, say: Say, root: Root) -> Cel:
+@findings_only
+def compile_managed_by(rule: ManagedBy, writer: Writer, root: Root) -> Cel:
     managed_by = f"{root.name}.?spec.?managedBy.orValue('')"
     value = f"optional.of({managed_by} == '' ? {text(CONTROLLER_NAME)} : {managed_by})"
-    return compile_allowed(MANAGER, SPEC.at("managedBy"), value, rule.allowed, say)
+    return compile_allowed(MANAGER, SPEC.at("managedBy"), value, rule.allowed, writer)
 
 
 def _cautions(rule: ManagedBy, path: Path) -> Iterator[FieldError]:

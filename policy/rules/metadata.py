@@ -7,10 +7,10 @@ from api.keys import QUEUE_NAME
 from kube.model.field import ErrorType, FieldError, Path, Rule
 from kube.model.meta import Base, doc
 from kube.model.patterns import compile_pattern
-from policy.cel import Cel, Root, Say, below, concat_lists, list_if, quote_text, text, texts
+from policy.cel import Cel, Root, Writer, concat_lists, key_path, list_if, quote_text, text, texts
 from policy.fields import MAX_PATTERN, Key, Word, list_of, map_by
 from policy.judged import METADATA, JudgedJobSet, Namespace
-from policy.rule import PolicyRule, by_findings, check_allowed, not_allowed
+from policy.rule import PolicyRule, check_allowed, findings_only, not_allowed
 from policy.sentences import invalid, sentence
 
 
@@ -44,18 +44,18 @@ def find_required_queue(rule: RequiredQueue, judged: JudgedJobSet, _: Namespace)
         yield from check_allowed(QUEUE, path.at(key), labels[key], rule.allowed)
 
 
-@by_findings
-def compile_required_queue(rule: RequiredQueue, say: Say, root: Root) -> Cel:
+@findings_only
+def compile_required_queue(rule: RequiredQueue, writer: Writer, root: Root) -> Cel:
     keys = texts(rule.labels)
     first = text(str(METADATA.at("labels", str(rule.labels[0]))))
-    missing = say.at(NO_QUEUE, first, labels=" or ".join(rule.labels))
+    missing = writer.at(NO_QUEUE, first, labels=" or ".join(rule.labels))
     labels = root.variable("labels")
     is_present = f"{labels}[?k].orValue('') != ''"
     no_queue = list_if(f"!{keys}.exists(k, {is_present})", missing)
     if rule.allowed is None:
         return no_queue
-    path = below("metadata.labels", "k")
-    other_queue = not_allowed(QUEUE, (path, path), f"string({labels}[k])", rule.allowed, say)
+    path = key_path("metadata.labels", "k")
+    other_queue = not_allowed(QUEUE, (path, path), f"string({labels}[k])", rule.allowed, writer)
     return concat_lists(
         no_queue,
         Cel(f"{keys}.filter(k, {is_present} && !({labels}[k] in {texts(rule.allowed)})).map(k, {other_queue})"),
@@ -119,22 +119,22 @@ def _pairs_rule(name: str, field: str, missing: Rule, wrong: Rule, summary: str)
             elif not fits(pair.pattern, value):
                 yield wrong.at(path, value, pattern=pair.pattern)
 
-    @by_findings
-    def compile_pairs(pairs: tuple[RequiredPair, ...], say: Say, root: Root) -> Cel:
-        return concat_lists(*(_compile_pair(pair, field, missing, wrong, say, root) for pair in pairs))
+    @findings_only
+    def compile_pairs(pairs: tuple[RequiredPair, ...], writer: Writer, root: Root) -> Cel:
+        return concat_lists(*(_compile_pair(pair, field, missing, wrong, writer, root) for pair in pairs))
 
     find.__doc__ = summary + _PATTERN_PARAGRAPH
     return PolicyRule(name, (missing, wrong), find, compile_pairs, reads=(f"metadata.{field}{{}}",))
 
 
-def _compile_pair(pair: RequiredPair, field: str, missing: Rule, wrong: Rule, say: Say, root: Root) -> Cel:
+def _compile_pair(pair: RequiredPair, field: str, missing: Rule, wrong: Rule, writer: Writer, root: Root) -> Cel:
     """An expression for the findings about one label or annotation."""
     at, key, values = text(str(METADATA.at(field, str(pair.key)))), text(pair.key), root.variable(field)
-    absent = list_if(f"!({key} in {values})", say.at(missing, at, key=pair.key, form=_form(pair)))
+    absent = list_if(f"!({key} in {values})", writer.at(missing, at, key=pair.key, form=_form(pair)))
     if not pair.pattern:
         return absent
     whole_pattern, value = text(f"^(?:{pair.pattern!s})$"), quote_text(Cel(f"string({values}[{key}])"))
-    unfit = say.at(wrong, at, shown=value, pattern=pair.pattern)
+    unfit = writer.at(wrong, at, quoted=value, pattern=pair.pattern)
     return concat_lists(
         absent, list_if(f"{key} in {values} && !string({values}[{key}]).matches({whole_pattern})", unfit)
     )

@@ -7,10 +7,10 @@ from api import keys
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import Base, doc
 from kube.model.validation import dns1123_subdomain
-from policy.cel import Cel, CelPath, Root, Say, cel_path, concat_lists, list_if, pod_path, template_path, text, texts
+from policy.cel import Cel, CelPath, Root, Writer, cel_path, concat_lists, list_if, pod_path, template_path, text, texts
 from policy.fields import Key, Name, list_of
 from policy.judged import METADATA, JudgedJobSet, Namespace, Template
-from policy.rule import PolicyRule, by_findings, check_allowed, job_fields, not_allowed, pod_fields
+from policy.rule import PolicyRule, check_allowed, findings_only, job_fields, not_allowed, pod_fields
 from policy.sentences import caution, sentence
 
 
@@ -49,12 +49,12 @@ def find_priority_classes(rule: PriorityClasses, judged: JudgedJobSet, _: Namesp
             yield NO_PRIORITY.at(path, allowed=lambda: ", ".join(rule.allowed))
 
 
-@by_findings
-def compile_priority_classes(rule: PriorityClasses, say: Say, root: Root) -> Cel:
+@findings_only
+def compile_priority_classes(rule: PriorityClasses, writer: Writer, root: Root) -> Cel:
     name = "string(p.?priorityClassName.orValue(''))"
     at = pod_path("i", ".priorityClassName")
-    other = not_allowed(PRIORITY, at, name, rule.allowed, say)
-    missing = say.at(NO_PRIORITY, *at, allowed=", ".join(rule.allowed))
+    other = not_allowed(PRIORITY, at, name, rule.allowed, writer)
+    missing = writer.at(NO_PRIORITY, *at, allowed=", ".join(rule.allowed))
     wrong = f"{name} != '' && !({name} in {texts(rule.allowed)})"
     lists = [Cel(f"{root.variable('changedPods')}.transformList(i, p, {wrong}, {other})")]
     if rule.required:
@@ -120,8 +120,8 @@ _TOPOLOGY_FIELDS = (
 _ANNOTATION = text(keys.EXCLUSIVE_TOPOLOGY)
 
 
-@by_findings
-def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root) -> Cel:
+@findings_only
+def compile_exclusive_topologies(rule: ExclusiveTopologies, writer: Writer, root: Root) -> Cel:
     job_annotation = f"j.?template.?metadata.?annotations[?{_ANNOTATION}]"
     pod_annotation = f"j.?template.?spec.?template.?metadata.?annotations[?{_ANNOTATION}]"
     at_job = template_path("i", f".template.metadata.annotations[{keys.EXCLUSIVE_TOPOLOGY}]")
@@ -132,10 +132,10 @@ def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root
         """An expression for the findings about the topology `value` at a path."""
         lists = []
         if rule.allowed is not None:
-            finding = not_allowed(TOPOLOGY, at, f"string({value})", rule.allowed, say)
+            finding = not_allowed(TOPOLOGY, at, f"string({value})", rule.allowed, writer)
             lists.append(list_if(f"{value} != '' && !({value} in {texts(rule.allowed)})", finding))
         if rule.required:
-            missing = say.at(NO_TOPOLOGY, *at, allowed=", ".join(rule.allowed or ()) or "any")
+            missing = writer.at(NO_TOPOLOGY, *at, allowed=", ".join(rule.allowed or ()) or "any")
             lists.append(list_if(f"{value} == ''", missing))
         return concat_lists(*lists)
 

@@ -17,10 +17,10 @@ from policy.cel import (
     CelPath,
     Expression,
     Root,
-    Say,
-    below,
+    Writer,
     concat_lists,
     container_path,
+    key_path,
     pod_path,
     quote_text,
     text,
@@ -34,12 +34,12 @@ from policy.limits import (
     Number,
     ResourceLimit,
     as_text,
+    cel_limit,
+    cel_sum,
     effective_limit,
     is_amount,
-    limit_of,
     limit_sentence,
     single_number,
-    total,
 )
 from policy.rule import Compiled
 from policy.rules.sizes import cel_largest, cel_parts, first_parts
@@ -91,7 +91,7 @@ def _resource_parts(judged: JudgedJobSet, name: str, limit: str) -> list[str]:
     )
 
 
-_R = below("", "r")
+_RESOURCE = key_path("", "r")
 
 
 def _optional_request(holder: str, key: str) -> str:
@@ -108,13 +108,13 @@ def _is_counted(value: str) -> str:
 class CelRequests:
     """Writes the CEL for one resource of the rule `maxTotals`. In the CEL, `p` is a pod spec, and `c` a container.
 
-    `requests` is the name of the variable with the requests of one pod of each template, `amounts` with those of all
-    pods of each template.
+    - `pod_variable`: the name of the variable with the request of one pod of each template.
+    - `template_variable`: the name of the variable with the request of all pods of each template.
     """
 
     limit: ResourceLimit
-    requests: str
-    amounts: str
+    pod_variable: str
+    template_variable: str
 
     @property
     def key(self) -> Cel:
@@ -143,7 +143,7 @@ class CelRequests:
 
     def _sum(self, holders: str, stated: str) -> str:
         """The sum of the amounts of `_count` that can be counted."""
-        return total(f"{self._count(holders, stated)}.filter(n, n > 0)")
+        return cel_sum(f"{self._count(holders, stated)}.filter(n, n > 0)")
 
     def _container_request(self, init: str) -> str:
         """The request of containers and sidecars, or of an init container with earlier sidecars if this is more.
@@ -179,17 +179,17 @@ class CelRequests:
 
     def number(self) -> CelNumbers:
         """The sum of the requests of all pods, and its limit."""
-        requests, amounts = f"variables.{self.requests}[i]", f"variables.{self.amounts}[i]"
-        request, amount = self._format_amount(requests), self._format_amount(amounts)
-        words = f"string(variables.podCounts[i]) + ' x ' + {request} + ' = ' + {amount}"
+        of_pod, of_template = f"variables.{self.pod_variable}[i]", f"variables.{self.template_variable}[i]"
+        product = f"{self._format_amount(of_pod)} + ' = ' + {self._format_amount(of_template)}"
+        words = f"string(variables.podCounts[i]) + ' x ' + {product}"
         return CelNumbers(
             self.limit,
             TOTALS,
-            lambda root: single_number(total(f"{root.variable(self.amounts)}"), self.limit.name),
+            lambda root: single_number(cel_sum(f"{root.variable(self.template_variable)}"), self.limit.name),
             self._path(),
             unit="m" if self.counts_thousandths else "",
             amount_text=Cel(self._format_amount("n.amount")),
-            parts=cel_parts(f"{requests} > 0, string(j.name) + ' has ' + {words}"),
+            parts=cel_parts(f"{of_pod} > 0, string(j.name) + ' has ' + {words}"),
         )
 
     def _format_amount(self, amount: str) -> str:
@@ -200,9 +200,9 @@ class CelRequests:
 
     def _path(self) -> Cel:
         """The path of the largest request in the template whose pods request most."""
-        index = cel_largest(Cel(f"variables.{self.amounts}"))
+        index = cel_largest(Cel(f"variables.{self.template_variable}"))
         field_of = f"({{}}.?resources.?requests[?{self.key}].hasValue() ? 'requests' : 'limits')"
-        resource, agents = below("", self.key.text), f"variables.agents[{index}]"
+        resource, agents = key_path("", self.key.text), f"variables.agents[{index}]"
         pod_path_text = f"'spec.replicatedJobs[' + string({index}) + '].template.spec.template.spec"
         path_lists, holder_lists = [], []
         for field in ("containers", "initContainers"):
@@ -228,15 +228,16 @@ def multiply_by_pods(variable: str, root: Root) -> Cel:
     return Cel(f"{root.variable('podCounts')}.transformList(i, n, {product})")
 
 
-def compile_uncountable(limits: Sequence[ResourceLimit], say: Say) -> Expression:
+def compile_uncountable(limits: Sequence[ResourceLimit], writer: Writer) -> Expression:
     """An expression for the findings about amounts that cannot be counted, of resources that have a limit."""
     field_of = "({}.?resources.?requests[?r].hasValue() ? 'requests' : 'limits')"
-    at_container = container_path(".resources.", Cel(field_of.format("x.c")), _R)
-    at_pod, at_overhead = pod_path("i", ".resources.", Cel(field_of.format("p")), _R), pod_path("i", ".overhead", _R)
+    at_container = container_path(".resources.", Cel(field_of.format("x.c")), _RESOURCE)
+    at_pod = pod_path("i", ".resources.", Cel(field_of.format("p")), _RESOURCE)
+    at_overhead = pod_path("i", ".overhead", _RESOURCE)
 
     def amount_findings(names: Cel, holders: str, stated: str, at: CelPath) -> Cel:
         """Findings about one kind of amounts. `holders`: the beginning of a call, whose last argument is a list."""
-        finding = say.at(UNCOUNTED, *at, shown=quote_text(Cel("t")))
+        finding = writer.at(UNCOUNTED, *at, quoted=quote_text(Cel("t")))
         findings_of_holder = f"[string({stated}.orValue(dyn(0)))].filter(t, !({_is_counted('t')})).map(t, {finding})"
         return Cel(f"{names}.map(r, {holders}, {findings_of_holder}).flatten()).flatten()")
 
@@ -260,7 +261,7 @@ def _resources_in_force(limits: Sequence[ResourceLimit]) -> Cel:
     """A list of the names of the resources that have a limit in the namespace of the JobSet."""
     with_max = texts(limit.name for limit in limits if limit.max is not None)
     by_namespace = (
-        Cel(f"({limit_of(limit)}.size() > 0 ? [{text(limit.name)}] : {NO_TEXTS})")
+        Cel(f"({cel_limit(limit)}.size() > 0 ? [{text(limit.name)}] : {NO_TEXTS})")
         for limit in limits
         if limit.max is None
     )

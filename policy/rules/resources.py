@@ -13,11 +13,11 @@ from policy.cel import (
     CelPath,
     Index,
     Root,
-    Say,
-    below,
+    Writer,
     cel_path,
     concat_lists,
     container_path,
+    key_path,
     pod_path,
     template_path,
     text,
@@ -25,7 +25,7 @@ from policy.cel import (
 )
 from policy.fields import Key, list_of
 from policy.judged import JudgedJobSet, Namespace, Template
-from policy.rule import PolicyRule, by_findings, check_allowed, container_fields, job_fields, not_allowed, pod_fields
+from policy.rule import PolicyRule, check_allowed, container_fields, findings_only, job_fields, not_allowed, pod_fields
 from policy.sentences import caution, sentence
 
 RESOURCE = sentence("allowedResources", ErrorType.NOT_SUPPORTED, "this resource is not allowed", "{allowed}")
@@ -115,7 +115,7 @@ CLAIMS = (
     *_RESOURCE_NAME_FIELDS,
 )
 """The fields by which pods and their groups claim devices."""
-_NAME = below("", "string(r)")
+_NAME = key_path("", "string(r)")
 GROUPS = "{}.?spec.?scheduling.?replicatedJobs.orValue([])"
 """A template for the list of `spec.scheduling.replicatedJobs` in CEL."""
 CLAIMS_OF_JOB = "j.?template.?spec.?scheduling.?resourceClaims.orValue([])"
@@ -124,11 +124,11 @@ IS_DEVICE_CLASS = f"string(r).startsWith({text(DEVICE_CLASS)})"
 """In CEL, whether the resource name `r` stands for a DeviceClass."""
 
 
-@by_findings
-def compile_allowed_resources(rule: tuple[str, ...], say: Say, root: Root) -> Cel:
+@findings_only
+def compile_allowed_resources(rule: tuple[str, ...], writer: Writer, root: Root) -> Cel:
     return concat_lists(
         *_findings_by_resource(
-            root, f"!(r in {texts(rule)})", lambda at: not_allowed(RESOURCE, at, "string(r)", rule, say)
+            root, f"!(r in {texts(rule)})", lambda at: not_allowed(RESOURCE, at, "string(r)", rule, writer)
         )
     )
 

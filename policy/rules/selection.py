@@ -7,7 +7,7 @@ from typing import Annotated
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import JSON, Base, doc
 from kube.model.suggest import did_you_mean
-from policy.cel import Cel, CelPath, Index, Root, Say, below, concat_lists, pod_path, text, texts
+from policy.cel import Cel, CelPath, Index, Root, Writer, concat_lists, key_path, pod_path, text, texts
 from policy.fields import Word, list_of, map_by
 from policy.judged import JudgedJobSet, Namespace
 from policy.rule import Compiled, PolicyRule, list_allowed, pod_fields
@@ -136,9 +136,9 @@ _JOINED_VALUES = "{}.?values.orValue([]).map(v, string(v)).join(',')"
 """A template for the values of a requirement as one text, in CEL."""
 
 
-def compile_node_selectors(rule: NodeSelectors, say: Say) -> Compiled:
+def compile_node_selectors(rule: NodeSelectors, writer: Writer) -> Compiled:
     variables = (("terms", _cel_terms), ("podTerms", _cel_pod_terms))
-    return Compiled(lambda root: concat_lists(*_cel_selections(rule, root, say)), variables=variables)
+    return Compiled(lambda root: concat_lists(*_cel_selections(rule, root, writer)), variables=variables)
 
 
 def _cel_terms(root: Root) -> Cel:
@@ -182,14 +182,14 @@ def _cel_pod_terms(root: Root) -> Cel:
     )
 
 
-def _cel_selections(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
+def _cel_selections(rule: NodeSelectors, root: Root, writer: Writer) -> list[Cel]:
     """Lists of findings: by nodeName, nodeSelector, expressions and fields of node affinity, and affinity to pods."""
     pods, terms = root.variable("changedPods"), root.variable("terms")
-    name_finding = say.at(NODE_NAME, *pod_path("i", ".nodeName"), apart=Cel("string(p.nodeName)"))
+    name_finding = writer.at(NODE_NAME, *pod_path("i", ".nodeName"), suffix=Cel("string(p.nodeName)"))
     by_name = f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {name_finding})"
     path, key = pod_path("i")
-    at = (Cel(f"({path}) + {below('.nodeSelector', 'key')}"), Cel(f"({key}) + {below('.nodeSelector', 'key')}"))
-    selector_findings = _cel_label_findings(rule, at, _BY_SELECTOR, say)
+    at = (Cel(f"({path}) + {key_path('.nodeSelector', 'key')}"), Cel(f"({key}) + {key_path('.nodeSelector', 'key')}"))
+    selector_findings = _cel_label_findings(rule, at, _BY_SELECTOR, writer)
     in_map = f"p.?nodeSelector.orValue({{}}).transformList(key, value, {selector_findings}).flatten()"
     by_map = f"{pods}.transformList(i, p, has(p.nodeSelector), {in_map}).flatten()"
     term: tuple[str | Cel | Index, ...] = (
@@ -199,16 +199,16 @@ def _cel_selections(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
         Cel("string(x.z)"),
     )
     expression = pod_path("x.j", *term, ".matchExpressions", Index("m"))
-    key_findings = _cel_label_findings(rule, expression, _BY_AFFINITY, say)
+    key_findings = _cel_label_findings(rule, expression, _BY_AFFINITY, writer)
     by_terms = (
         f"{terms}.map(x, x.t.?matchExpressions.orValue([]).transformList(m, e, [string(e.key)].map(key, {key_findings})"
         ".flatten()).flatten()).flatten()"
     )
     names = Cel(f"x.t.matchFields.map(f, {_JOINED_VALUES.format('f')}).join(';')")
-    field_finding = say.at(NODE_NAME, *pod_path("x.j", *term, ".matchFields"), apart=names)
+    field_finding = writer.at(NODE_NAME, *pod_path("x.j", *term, ".matchFields"), suffix=names)
     by_field = f"{terms}.filter(x, x.t.?matchFields.orValue([]).size() > 0).map(x, {field_finding})"
     pods_at = pod_path("x.j", ".affinity.", Cel("string(x.a)"), Index("x.k"), Cel("string(x.z)"), ".topologyKey")
-    findings = _cel_label_findings(rule, pods_at, _BY_PODS, say)
+    findings = _cel_label_findings(rule, pods_at, _BY_PODS, writer)
     by_pods = f"{root.variable('podTerms')}.map(x, [string(x.t.topologyKey)].map(key, {findings}).flatten()).flatten()"
     return [Cel(by_name), Cel(by_map), Cel(by_terms), Cel(by_field), Cel(by_pods)]
 
@@ -234,16 +234,16 @@ _BY_AFFINITY = _Selection(
 _BY_PODS = _Selection(Cel("false"), Cel("[key]"), Cel("string(key)"))
 
 
-def _cel_label_findings(rule: NodeSelectors, at: CelPath, selection: _Selection, say: Say) -> Cel:
+def _cel_label_findings(rule: NodeSelectors, at: CelPath, selection: _Selection, writer: Writer) -> Cel:
     """A list of the findings about a selection of nodes by the label `key`, as in `_check_label`."""
     allowed = texts(label.key for label in rule.allowed)
     allowed_text = list_allowed([label.key for label in rule.allowed])
-    key_finding = say.at(NODE_LABEL, *at, apart=selection.stated, key=Cel("string(key)"), allowed=allowed_text)
+    key_finding = writer.at(NODE_LABEL, *at, suffix=selection.stated, key=Cel("string(key)"), allowed=allowed_text)
     conditional = f"!(key in {allowed}) ? [{key_finding}] : "
     for label in rule.allowed:
         if label.values is not None:
             allowed_text = f"allowed are: {', '.join(label.values)}"
-            finding = say.at(NODE_VALUE, *at, apart=selection.stated, key=label.key, allowed=allowed_text)
+            finding = writer.at(NODE_VALUE, *at, suffix=selection.stated, key=label.key, allowed=allowed_text)
             is_allowed = f"{selection.by_value} && {selection.values}.all(v, v in {texts(label.values)})"
             conditional += f"key == {text(label.key)} && !({is_allowed}) ? [{finding}] : "
     return Cel(f"({conditional}[])")

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from kube.model.field import SPEC, Path
 from kube.model.meta import doc
-from policy.cel import Cel, Root, Say, text
+from policy.cel import Cel, Root, Writer, text
 from policy.judged import JudgedJobSet, Namespace, Template
 from policy.limits import CelNumbers, Limit, Number, effective_limit, limit_sentence, single_number
-from policy.rule import Compiled, PolicyRule, by_numbers
+from policy.rule import Compiled, PolicyRule, limit_finder
 
 REPLICATED_JOBS = limit_sentence("maxReplicatedJobs", "merge some of them, or split the set")
 JOBS = limit_sentence("maxJobs", "reduce replicas: {parts}")
@@ -78,14 +78,14 @@ def cel_replicas(numbers: Cel) -> Cel:
     return Cel(f"({numbers}.size() == 0 ? 'spec.replicatedJobs' : {path})")
 
 
-def compile_max_replicated_jobs(rule: Limit, _: Say) -> Compiled:
+def compile_max_replicated_jobs(rule: Limit, _: Writer) -> Compiled:
     def numbers(root: Root) -> Cel:
         return single_number(f"{root.variable('jobs')}.size()", "ReplicatedJobs")
 
     return Compiled(numbers=(CelNumbers(rule, REPLICATED_JOBS, numbers, text("spec.replicatedJobs")),))
 
 
-def compile_max_jobs(rule: Limit, _: Say) -> Compiled:
+def compile_max_jobs(rule: Limit, _: Writer) -> Compiled:
     parts = cel_parts(f"string(j.name) + ' has ' + string({CEL_JOBS})")
     number = CelNumbers(
         rule,
@@ -103,7 +103,7 @@ MaxReplicatedJobsRule = Annotated[
     PolicyRule(
         "maxReplicatedJobs",
         (REPLICATED_JOBS,),
-        by_numbers(replicated_jobs, REPLICATED_JOBS),
+        limit_finder(replicated_jobs, REPLICATED_JOBS),
         compile_max_replicated_jobs,
         numbers=replicated_jobs,
         reads=("spec.replicatedJobs[].name",),
@@ -112,5 +112,5 @@ MaxReplicatedJobsRule = Annotated[
 MaxJobsRule = Annotated[
     Limit | None,
     doc("Jobs of a set."),
-    PolicyRule("maxJobs", (JOBS,), by_numbers(jobs, JOBS), compile_max_jobs, numbers=jobs, reads=(REPLICAS,)),
+    PolicyRule("maxJobs", (JOBS,), limit_finder(jobs, JOBS), compile_max_jobs, numbers=jobs, reads=(REPLICAS,)),
 ]

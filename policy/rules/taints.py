@@ -5,10 +5,10 @@ from typing import Annotated
 
 from kube.model.field import ErrorType, FieldError
 from kube.model.meta import JSON, Base, doc
-from policy.cel import Cel, Index, Root, Say, concat_lists, pod_path, text, texts
+from policy.cel import Cel, Index, Root, Writer, concat_lists, pod_path, text, texts
 from policy.fields import Word, list_of, map_by
 from policy.judged import JudgedJobSet, Namespace
-from policy.rule import PolicyRule, by_findings, pod_fields
+from policy.rule import PolicyRule, findings_only, pod_fields
 from policy.sentences import sentence
 
 
@@ -31,7 +31,7 @@ class Tolerations(Base, frozen=True, kw_only=True):
     allowed: Annotated[tuple[AllowedToleration, ...], map_by("key", "Taints.")]
 
 
-UNTAINTED = sentence(
+NODE_NAME = sentence(
     "tolerations",
     ErrorType.FORBIDDEN,
     "a node may not be named: its taints would not be looked at",
@@ -52,7 +52,7 @@ def find_tolerations(rule: Tolerations, judged: JudgedJobSet, _: Namespace) -> I
     allowed = {entry.key: entry for entry in rule.allowed}
     for template in judged.templates:
         if template.pod.get("nodeName"):
-            yield UNTAINTED.at(template.at("nodeName"), template.pod["nodeName"])
+            yield NODE_NAME.at(template.at("nodeName"), template.pod["nodeName"])
         for i, toleration in enumerate(template.pod.get("tolerations") or ()):
             refused_part = _refusal(toleration, allowed.get(toleration.get("key") or ""))
             if refused_part:
@@ -88,13 +88,13 @@ _TOLERATION_FIELDS = pod_fields(
 )
 
 
-@by_findings
-def compile_tolerations(rule: Tolerations, say: Say, root: Root) -> Cel:
+@findings_only
+def compile_tolerations(rule: Tolerations, writer: Writer, root: Root) -> Cel:
     at = pod_path("i", ".tolerations", Index("k"))
     stated = Cel(" + ' ' + ".join(f"string(t.?{field}.orValue(''))" for field in ("operator", "value", "effect")))
-    finding = say.at(TOLERATION, *at, apart=stated, what=Cel("what"), allowed=list_taints(rule))
+    finding = writer.at(TOLERATION, *at, suffix=stated, what=Cel("what"), allowed=list_taints(rule))
     keys = texts(entry.key for entry in rule.allowed)
-    node = say.at(UNTAINTED, *pod_path("i", ".nodeName"), apart=Cel("string(p.nodeName)"))
+    node = writer.at(NODE_NAME, *pod_path("i", ".nodeName"), suffix=Cel("string(p.nodeName)"))
     refused = f"!({_TAINT} in {keys}) ? ({_TAINT} == '' ? 'every taint' : 'the taint ' + {_TAINT}) : "
     refused += "".join(f"{_TAINT} == {text(entry.key)} ? {_compile_refusal(entry)} : " for entry in rule.allowed) + "''"
     pods = root.variable("changedPods")
@@ -126,5 +126,5 @@ def _compile_refusal(entry: AllowedToleration) -> str:
 TolerationsRule = Annotated[
     Tolerations | None,
     doc("Taints that pods may tolerate."),
-    PolicyRule("tolerations", (UNTAINTED, TOLERATION), find_tolerations, compile_tolerations, reads=_TOLERATION_FIELDS),
+    PolicyRule("tolerations", (NODE_NAME, TOLERATION), find_tolerations, compile_tolerations, reads=_TOLERATION_FIELDS),
 ]

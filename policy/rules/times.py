@@ -8,11 +8,11 @@ from api.jobset import JobSetSpec
 from kube.model.field import SPEC, ErrorType, FieldError, Rule
 from kube.model.meta import doc
 from kube.model.quantity import WHOLE_PATTERN
-from policy.cel import Cel, Root, Say, list_if, text
+from policy.cel import Cel, Root, Writer, list_if, text
 from policy.fields import DURATION, seconds_of
 from policy.judged import JudgedJobSet, Namespace
 from policy.limits import CelNumbers, Limit, Number, check_limit, effective_limit, limit_sentence, single_number
-from policy.rule import NOTHING, Compiled, PolicyRule
+from policy.rule import NO_FINDINGS, Compiled, PolicyRule
 from policy.sentences import sentence
 
 
@@ -34,7 +34,7 @@ class MaxSeconds(Limit, frozen=True, kw_only=True):
         return seconds_of(str(self.max)) or self.max
 
     @property
-    def demands_more(self) -> bool:
+    def has_other_demands(self) -> bool:
         return self.required
 
 
@@ -67,8 +67,9 @@ def _seconds_rule(
         for number in numbers(rule, judged, namespace):
             yield from check_limit(number, exceeded, number.amount)
 
-    def compile_seconds(rule: MaxSeconds, say: Say) -> Compiled:
+    def compile_seconds(rule: MaxSeconds, writer: Writer) -> Compiled:
         path_text = text(str(path))
+        missing_finding = writer.at(missing, path_text)
 
         def value(root: Root) -> str:
             return f"{root.name}.?spec.?{field}"
@@ -78,7 +79,7 @@ def _seconds_rule(
             return Cel(f"({seconds}.hasValue() ? {single_number(f'{seconds}.orValue(0)', 'seconds')} : [])")
 
         def findings(root: Root) -> Cel:
-            return list_if(f"!{value(root)}.hasValue()", say.at(missing, path_text)) if rule.required else NOTHING
+            return list_if(f"!{value(root)}.hasValue()", missing_finding) if rule.required else NO_FINDINGS
 
         return Compiled(findings, (CelNumbers(rule, exceeded, cel_numbers, path_text),))
 

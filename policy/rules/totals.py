@@ -7,10 +7,10 @@ from typing import Annotated
 
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import Base, doc
-from policy.cel import NO_TEXTS, Cel, Expression, Root, Say
+from policy.cel import NO_TEXTS, Cel, Expression, Root, Writer
 from policy.fields import map_by
 from policy.judged import JudgedJobSet, Namespace, Template
-from policy.limits import CelNumbers, Limit, Number, ResourceLimit, check_limit, effective_limit, single_number, total
+from policy.limits import CelNumbers, Limit, Number, ResourceLimit, cel_sum, check_limit, effective_limit, single_number
 from policy.rule import Compiled, PolicyRule, container_fields, job_fields, pod_fields
 from policy.rules.requests import (
     TOTALS,
@@ -121,7 +121,7 @@ def _cel_pods(root: Root) -> Cel:
     return Cel(f"{root.variable('jobs')}.map(j, {CEL_JOBS} * {_PODS_OF_JOB})")
 
 
-def compile_max_totals(rule: MaxTotals, say: Say) -> Compiled:
+def compile_max_totals(rule: MaxTotals, writer: Writer) -> Compiled:
     variables: list[tuple[str, Expression]] = [("podCounts", _cel_pods)]
     numbers: list[CelNumbers] = []
     if rule.pods is not None:
@@ -132,10 +132,10 @@ def compile_max_totals(rule: MaxTotals, say: Say) -> Compiled:
         numbers.append(_claim_number(rule.resource_claims))
     for i, limit in enumerate(rule.resources):
         resource = CelRequests(limit, f"requests{i}", f"amounts{i}")
-        variables.append((resource.requests, resource.pod_requests))
-        variables.append((resource.amounts, partial(multiply_by_pods, resource.requests)))
+        variables.append((resource.pod_variable, resource.pod_requests))
+        variables.append((resource.template_variable, partial(multiply_by_pods, resource.pod_variable)))
         numbers.append(resource.number())
-    return Compiled(compile_uncountable(rule.resources, say), numbers=tuple(numbers), variables=tuple(variables))
+    return Compiled(compile_uncountable(rule.resources, writer), numbers=tuple(numbers), variables=tuple(variables))
 
 
 def _pod_number(limit: Limit) -> CelNumbers:
@@ -143,7 +143,7 @@ def _pod_number(limit: Limit) -> CelNumbers:
     return CelNumbers(
         limit,
         TOTALS,
-        lambda root: single_number(total(f"{root.variable('podCounts')}"), "pods"),
+        lambda root: single_number(cel_sum(f"{root.variable('podCounts')}"), "pods"),
         cel_replicas(Cel("variables.podCounts")),
         parts=cel_parts(f"string(j.name) + ' has ' + {words}"),
     )
@@ -195,7 +195,7 @@ def _claim_number(limit: Limit) -> CelNumbers:
     def amount(root: Root) -> Cel:
         lists = [f"{root.variable('claimCounts')}", f"{root.variable('groupClaims')}"]
         return single_number(
-            total(f"({' + '.join(lists)} + [{root.variable('namedClaims')}.size()])"), "resource claims"
+            cel_sum(f"({' + '.join(lists)} + [{root.variable('namedClaims')}.size()])"), "resource claims"
         )
 
     return CelNumbers(limit, TOTALS, amount, cel_replicas(Cel("variables.claimCounts")), parts=listed)

@@ -47,4 +47,6 @@ def test_each_rule_has_a_page_and_nothing_else_stands_beside_them():
 
 
 def test_each_message_of_a_rule_is_in_the_list_of_errors():
-    assert {message.id for rule in RULES.values() for message in rule.says} <= {message.id for message in all_rules()}
+    assert {message.id for rule in RULES.values() for message in rule.messages} <= {
+        message.id for message in all_rules()
+    }

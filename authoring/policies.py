@@ -20,7 +20,7 @@ from kube.model.meta import JSON
 from kube.model.validation import dns1123_subdomain
 from policy.conflicts import conflicts
 from policy.defaults import defaults_for
-from policy.evaluate import Violation, numbers, rules_in_force, violations
+from policy.evaluate import Violation, numbers_by_rule, rules_in_force, violations
 from policy.exception_faults import exception_warnings, own_faults
 from policy.exception_types import JobSetPolicyException, read_exception
 from policy.exceptions import EARLIEST, Excused, excused_rules, namespace_exceptions
@@ -142,7 +142,7 @@ class Policies:
             judged,
             self.namespace(judged.js.metadata.namespace),
             old,
-            excepted=lambda policy, rule: (policy.metadata.name, rule) in excused,
+            is_excepted=lambda policy, rule: (policy.metadata.name, rule) in excused,
         )
 
     def excused_rules(self, judged: JudgedJobSet) -> Excused:
@@ -356,13 +356,13 @@ def explanation(policies: Policies, judged: JudgedJobSet, jobset: str) -> list[d
         if mismatch := policy_mismatch(policy, judged.js.metadata.labels, namespace):
             result.append({**head, "matches": False, "why": str(mismatch), "rules": []})
             continue
-        numbers_by_rule = numbers(policy, judged, namespace)
+        rule_numbers = numbers_by_rule(policy, judged, namespace)
         rules = [
             {
                 "rule": rule.name,
                 "exception": excused.get((name, rule.name)),
                 "violatedAt": violated_paths.get((name, rule.name), []),
-                "numbers": [_number(number) for number in numbers_by_rule.get(rule.name, ())],
+                "numbers": [_number(number) for number in rule_numbers.get(rule.name, ())],
             }
             for rule, _ in rules_in_force(policy)
         ]

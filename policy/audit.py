@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from kube.model.field import shorten
-from policy.evaluate import Failed, Violation, matches, violations
+from policy.evaluate import OnFailure, Violation, matches, violations
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import excused_rules
 from policy.judged import JudgedJobSet, Namespace
@@ -18,27 +18,27 @@ from policy.types import JobSetPolicy
 MAX_OF_REPORT: Final = 100
 """At most this many results are kept for one report."""
 MAX_REPORTS: Final = 5_000
-"""At most this many reports, one for each namespace and policy."""
+"""At most this many reports are kept, one for each namespace and policy."""
 MAX_MESSAGE: Final = 256
 """At most this many characters of the text of one violation are kept."""
 
 
-def broken_rules(
+def unexcused_violations(
     policies: Sequence[JobSetPolicy],
     judged: JudgedJobSet,
     namespace: Namespace,
     exceptions: Iterable[JobSetPolicyException],
     at: datetime,
-    failed: Failed | None = None,
+    on_failure: OnFailure | None = None,
 ) -> list[Violation]:
-    """The violations by a stored JobSet at a time, without violations of rules that exceptions excuse."""
+    """The violations by a stored JobSet of rules that no exception excuses at that time."""
     excused = excused_rules(exceptions, policies, judged, namespace, at)
     return violations(
         policies,
         judged,
         namespace,
-        excepted=lambda policy, rule: (policy.metadata.name, rule) in excused,
-        failed=failed,
+        is_excepted=lambda policy, rule: (policy.metadata.name, rule) in excused,
+        on_failure=on_failure,
     )
 
 
@@ -67,7 +67,7 @@ class FirstResults:
 class _PolicyTally:
     jobsets: int = 0
     unchecked: int = 0
-    first: FirstResults = field(default_factory=lambda: FirstResults(MAX_SHOWN))
+    first_results: FirstResults = field(default_factory=lambda: FirstResults(MAX_SHOWN))
 
 
 class Audit:
@@ -90,12 +90,12 @@ class Audit:
             self._tallies[policy.metadata.name].unchecked += 1
 
         messages: dict[tuple[str, str], str] = {}
-        for violation in broken_rules(self.policies, judged, namespace, exceptions, at, record_failure):
+        for violation in unexcused_violations(self.policies, judged, namespace, exceptions, at, record_failure):
             text = f"{violation.error.path}: {violation.error.complaint}"
             messages.setdefault((violation.policy.metadata.name, violation.rule), shorten(text, MAX_MESSAGE))
         for (name, rule), message in messages.items():
             result = AuditedViolation(namespace=meta.namespace, name=meta.name, rule=rule, message=message)
-            self._tallies[name].first.add(result)
+            self._tallies[name].first_results.add(result)
             self._add_to_report(name, result)
 
     def _add_to_report(self, policy: str, result: AuditedViolation) -> None:
@@ -109,9 +109,9 @@ class Audit:
         return PolicyAudit(
             time=at,
             jobsets=tally.jobsets,
-            violations=tally.first.count,
+            violations=tally.first_results.count,
             unchecked=tally.unchecked,
-            first=tuple(tally.first.results),
+            first=tuple(tally.first_results.results),
         )
 
     @property
@@ -120,7 +120,7 @@ class Audit:
         return self._reports or {}
 
 
-def as_written(audit: PolicyAudit) -> dict[str, object]:
+def audit_json(audit: PolicyAudit) -> dict[str, object]:
     """The audit as JSON with every field, so that a merge patch replaces an earlier audit completely."""
     fields = {name: getattr(audit, name) for name in PolicyAudit.__struct_fields__}
     return {**fields, "first": [msgspec.to_builtins(violation) for violation in audit.first]}

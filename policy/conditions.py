@@ -101,9 +101,9 @@ def _join_errors(errors: Iterable[FieldError]) -> str:
 
 def _put(conditions: Conditions, kind: str, status: bool, reason: str, message: str, at: str) -> Conditions:
     """The conditions with one added or replaced. A replaced condition of the same status keeps its transition time."""
-    old, value = find(conditions, kind), "True" if status else "False"
-    since = old.last_transition_time if old is not None and old.status == value else at
-    new = Condition(type=kind, status=value, reason=reason, message=message, last_transition_time=since)
+    old, status_text = find(conditions, kind), "True" if status else "False"
+    since = old.last_transition_time if old is not None and old.status == status_text else at
+    new = Condition(type=kind, status=status_text, reason=reason, message=message, last_transition_time=since)
     if old is None:
         return (*conditions, new)
     return tuple(new if condition.type == kind else condition for condition in conditions)

@@ -42,32 +42,32 @@ def conflicts(policy: JobSetPolicy, policies: Sequence[JobSetPolicy], gates: Fea
 
     Limits that depend on a namespace are not compared. Policies never conflict if their selectors exclude each other.
     """
-    warnings = [] if gates[DEADLINE_GATE] else list(_without_gate(policy))
+    warnings = [] if gates[DEADLINE_GATE] else list(_gate_warnings(policy))
     for other in sorted(policies, key=lambda candidate: candidate.metadata.name):
         if other.metadata.name != policy.metadata.name and _may_both_match(policy, other):
-            warnings += _between(policy, other)
+            warnings += _conflicts_with(policy, other)
     return by_path(warnings)
 
 
-def _without_gate(policy: JobSetPolicy) -> Iterator[FieldError]:
+def _gate_warnings(policy: JobSetPolicy) -> Iterator[FieldError]:
     for default in each_default(policy.spec.defaults):
         if default.name == DEADLINE:
-            yield NO_GATE.at(_path_of(default), gate=DEADLINE_GATE)
+            yield NO_GATE.at(_default_path(default), gate=DEADLINE_GATE)
 
 
-def _between(policy: JobSetPolicy, other: JobSetPolicy) -> Iterator[FieldError]:
+def _conflicts_with(policy: JobSetPolicy, other: JobSetPolicy) -> Iterator[FieldError]:
     name = other.metadata.name
     for refusal in refusals(policy, other, _NOWHERE):
-        yield REFUSED.at(_path_of(refusal.default), rule=refusal.rule, policy=name)
+        yield REFUSED.at(_default_path(refusal.default), rule=refusal.rule, policy=name)
     for refusal in refusals(other, policy, _NOWHERE):
         yield REFUSES.at(SPEC.at("rules", refusal.rule), default=refusal.default.name, policy=name)
     other_values = {default.name: default.value for default in each_default(other.spec.defaults)}
     for default in each_default(policy.spec.defaults):
         if other_values.get(default.name, default.value) != default.value:
-            yield OTHER_VALUE.at(_path_of(default), policy=name, first=min(name, policy.metadata.name))
+            yield OTHER_VALUE.at(_default_path(default), policy=name, first=min(name, policy.metadata.name))
 
 
-def _path_of(default: Default) -> Path:
+def _default_path(default: Default) -> Path:
     return SPEC.at("defaults", *default.location)
 
 

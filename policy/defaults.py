@@ -26,7 +26,7 @@ DEADLINE_GATE: Final = "JobSetActiveDeadlineSeconds"
 POD: Final = ("template", "spec", "template", "spec")
 """The path from a ReplicatedJob to the spec of its pods."""
 
-_FIELDS: Final = (
+_SET_FIELDS: Final = (
     "metadata.labels{}",
     "spec.ttlSecondsAfterFinished",
     "spec.activeDeadlineSeconds",
@@ -39,7 +39,8 @@ _FIELDS: Final = (
 class Default:
     """One default of a policy.
 
-    - `location`: its path below `spec.defaults`.
+    - `location`: its path in the policy, below `spec.defaults`.
+    - `name`: its name in messages and annotations, such as `labels[team]`.
     - `parts`: its path in the JobSet, or in the spec of each pod if `of_pods` is true. For a toleration it is the path
       of the list.
     """
@@ -73,7 +74,7 @@ def each_default(defaults: Defaults | None) -> Iterator[Default]:
         yield Default(("tolerations", i), f"tolerations[{item.key}]", ("tolerations",), toleration, of_pods=True)
 
 
-Failed = Callable[[JobSetPolicy, Exception], None]
+OnFailure = Callable[[JobSetPolicy, Exception], None]
 """Called with the policy whose defaults could not be computed, and the exception."""
 
 
@@ -83,32 +84,32 @@ def defaults_for(
     namespace: Namespace,
     gates: FeatureGates,
     *,
-    failed: Failed | None = None,
+    on_failure: OnFailure | None = None,
 ) -> list[tuple[JobSetPolicy, Default]]:
     """The defaults that a new JobSet may get, one for each name. The first policy by name wins.
 
-    Selectors match the labels that the author has written. `failed` is called with each policy that raises an exception
-    and with the exception, and all other policies still count. Without `failed` the exception is raised.
+    Selectors match the labels that the author has written. `on_failure` is called with each policy whose defaults raise
+    an exception, and all other policies still count. Without `on_failure` the exception is raised.
     """
     labels = _labels(obj)
     matching = sorted(
         (policy for policy in policies if matches(policy, labels, namespace)), key=lambda policy: policy.metadata.name
     )
-    rules = [demand for policy in matching for demand in _about_defaults(policy)]
+    demands = [demand for policy in matching for demand in _default_demands(policy)]
     chosen: dict[str, tuple[JobSetPolicy, Default]] = {}
     for policy in matching:
         try:
             defaults = list(each_default(policy.spec.defaults))
             if all(default.name in chosen for default in defaults):
                 continue
-            refused = {refusal.default.name for refusal in _find_refusals(defaults, rules, namespace)}
+            refused = {refusal.default.name for refusal in _find_refusals(defaults, demands, namespace)}
             for default in defaults:
                 if default.name not in refused and (default.name != DEADLINE or gates[DEADLINE_GATE]):
                     chosen.setdefault(default.name, (policy, default))
         except Exception as error:
-            if failed is None:
+            if on_failure is None:
                 raise
-            failed(policy, error)
+            on_failure(policy, error)
     return list(chosen.values())
 
 
@@ -128,28 +129,28 @@ class Refusal:
 
 def refusals(policy: JobSetPolicy, other: JobSetPolicy, namespace: Namespace) -> Iterator[Refusal]:
     """The defaults of `policy` that rules of `other` refuse. `other` may be the same policy."""
-    rules = _about_defaults(other)
-    if rules and (defaults := list(each_default(policy.spec.defaults))):
-        yield from _find_refusals(defaults, rules, namespace)
+    demands = _default_demands(other)
+    if demands and (defaults := list(each_default(policy.spec.defaults))):
+        yield from _find_refusals(defaults, demands, namespace)
 
 
 Demand = tuple[PolicyRule, object]
 """A rule, and the value of its field in a policy."""
 
 
-def _about_defaults(policy: JobSetPolicy) -> list[Demand]:
+def _default_demands(policy: JobSetPolicy) -> list[Demand]:
     """The rules of a policy that may refuse a default."""
     return [
         (rule, demanded)
         for rule, demanded in rules_in_force(policy)
-        if any(field.startswith(_FIELDS) for field in rule.reads)
+        if any(field.startswith(_SET_FIELDS) for field in rule.reads)
     ]
 
 
-def _find_refusals(defaults: Sequence[Default], rules: Iterable[Demand], namespace: Namespace) -> Iterator[Refusal]:
+def _find_refusals(defaults: Sequence[Default], demands: Iterable[Demand], namespace: Namespace) -> Iterator[Refusal]:
     by_location = {_location_in_sample(default): default for default in defaults}
     sample = _sample(defaults)
-    for rule, demanded in rules:
+    for rule, demanded in demands:
         for error in rule.find(demanded, sample, namespace):
             if default := by_location.get(error.path.parts):
                 yield Refusal(default, rule.name, error)
@@ -159,6 +160,7 @@ _SAMPLE_POD = Path(("spec", "replicatedJobs", 0, *POD)).parts
 
 
 def _location_in_sample(default: Default) -> tuple[str | int, ...]:
+    """The path of the default in the JobSet of `_sample`."""
     if not default.of_pods:
         return default.parts
     index = default.location[1:] if default.parts == ("tolerations",) else ()

@@ -1,7 +1,7 @@
 """Finds the violations of policies by a JobSet, for admission and the command line. Pure.
 
 The work is bounded by the size of the JobSet and the number of policies. A rule reads each template once, lists of
-policies have at most 64 items, and at most `MAX_OF_A_RULE` findings of one rule are kept.
+policies have at most 64 items, and at most `MAX_FINDINGS_OF_RULE` findings of one rule are kept.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from policy.registry import RULES
 from policy.rule import PolicyRule
 from policy.types import JobSetPolicy
 
-MAX_OF_A_RULE = 50
+MAX_FINDINGS_OF_RULE = 50
 """At most this many findings of one rule of one policy are kept."""
 
 
@@ -62,9 +62,9 @@ def rules_in_force(policy: JobSetPolicy) -> Iterator[tuple[PolicyRule, object]]:
             yield rule, demanded
 
 
-Failed = Callable[[JobSetPolicy, str, Exception], None]
+OnFailure = Callable[[JobSetPolicy, str, Exception], None]
 """Function that is called with a policy, the name of its rule that could not be checked, and the exception."""
-Excepted = Callable[[JobSetPolicy, str], bool]
+IsExcepted = Callable[[JobSetPolicy, str], bool]
 """Function that says whether there is an exception from a rule of a policy. It is called for each violated rule."""
 
 
@@ -74,16 +74,16 @@ def violations(
     namespace: Namespace,
     old: JudgedJobSet | None = None,
     *,
-    excepted: Excepted | None = None,
-    failed: Failed | None = None,
+    is_excepted: IsExcepted | None = None,
+    on_failure: OnFailure | None = None,
 ) -> list[Violation]:
     """The violations by a JobSet, sorted by path, and at one path in the order of the policies.
 
     - `old`: the JobSet before an update. Its violations are left out unless the update makes them worse, so that a new
       policy does not block other changes of JobSets.
-    - `excepted`: says which violated rules do not count.
-    - `failed`: called with each rule that raises an exception, and the other rules are still checked. Without `failed`
-      the exception is raised.
+    - `is_excepted`: says which violated rules do not count.
+    - `on_failure`: called with each rule that raises an exception, and the other rules are still checked. Without
+      `on_failure` the exception is raised.
     """
     result: list[Violation] = []
     for policy in policies:
@@ -92,11 +92,11 @@ def violations(
                 try:
                     rule_violations = list(_rule_violations(policy, rule, demanded, judged, namespace, old))
                 except Exception as error:
-                    if failed is None:
+                    if on_failure is None:
                         raise
-                    failed(policy, rule.name, error)
+                    on_failure(policy, rule.name, error)
                     continue
-                if rule_violations and not (excepted is not None and excepted(policy, rule.name)):
+                if rule_violations and not (is_excepted is not None and is_excepted(policy, rule.name)):
                     result += rule_violations
     return sorted(result, key=lambda violation: violation.error.path.order)
 
@@ -112,11 +112,11 @@ def _rule_violations(
     errors = rule.find(demanded, judged, namespace)
     if old is not None:
         errors = _new_or_worse(errors, rule.find(demanded, old, namespace))
-    for error in islice(errors, MAX_OF_A_RULE):
+    for error in islice(errors, MAX_FINDINGS_OF_RULE):
         yield Violation(policy, rule.name, _add_policy_name(policy, error))
 
 
-def _new_or_worse(now: Iterator[FieldError], before: Iterator[FieldError]) -> Iterator[FieldError]:
+def _new_or_worse(errors: Iterator[FieldError], old_errors: Iterator[FieldError]) -> Iterator[FieldError]:
     """The findings of a rule about an updated JobSet that are new, or worse than before the update.
 
     A number over its limit is worse if it is larger than before. Other findings are compared without indexes of lists
@@ -124,12 +124,12 @@ def _new_or_worse(now: Iterator[FieldError], before: Iterator[FieldError]) -> It
     """
     amounts: dict[tuple[str, str], Amount] = {}
     old_findings: Counter[tuple[object, ...]] = Counter()
-    for error in before:
+    for error in old_errors:
         if isinstance(error, LimitError) and error.number is not None:
             amounts[error.number.name, error.number.replicated_job] = error.number.amount
         else:
             old_findings[_identity(error)] += 1
-    for error in now:
+    for error in errors:
         if isinstance(error, LimitError) and error.number is not None:
             old_amount = amounts.get((error.number.name, error.number.replicated_job))
             if old_amount is None or error.number.amount > old_amount:
@@ -140,18 +140,19 @@ def _new_or_worse(now: Iterator[FieldError], before: Iterator[FieldError]) -> It
             yield error
 
 
-_OF_TEMPLATE = 3
+_TEMPLATE_DEPTH = 3
 """The number of path parts that lead to a ReplicatedJob, as in `spec.replicatedJobs[0]`."""
 
 
 def _identity(error: FieldError) -> tuple[object, ...]:
+    """What equals in two findings that are the same before and after an update."""
     parts = error.path.parts
-    inside = tuple(part for part in parts[_OF_TEMPLATE:] if isinstance(part, str))
-    return error.rule, parts[:_OF_TEMPLATE], inside, error.detail, repr(error.value)
+    names_in_template = tuple(part for part in parts[_TEMPLATE_DEPTH:] if isinstance(part, str))
+    return error.rule, parts[:_TEMPLATE_DEPTH], names_in_template, error.detail, repr(error.value)
 
 
-def numbers(policy: JobSetPolicy, judged: JudgedJobSet, namespace: Namespace) -> dict[str, list[Number]]:
-    """The numbers of a JobSet that a policy compares with limits, by rule, for explanations."""
+def numbers_by_rule(policy: JobSetPolicy, judged: JudgedJobSet, namespace: Namespace) -> dict[str, list[Number]]:
+    """The numbers of a JobSet that a policy compares with limits, by the name of the rule."""
     return {
         rule.name: list(rule.numbers(demanded, judged, namespace))
         for rule, demanded in rules_in_force(policy)

@@ -112,17 +112,17 @@ def _policy_faults(
         if rule not in demanded:
             suggestion = did_you_mean(rule, sorted(demanded), intro="its rules are")
             yield UNUSED.at(SPEC.at("rules", i), rule, policy=name, rule=rule, known=suggestion)
-    stands = standing(exception, policy, namespace, now)
-    if stands.end_time is None and expires is not None:
-        yield NOT_ALLOWED.at(SPEC.at("policy"), why=stands.why_not, example=_example(namespace))
-    allowed = policy.spec.exceptions
-    if allowed is not None and stands.end_time is not None and expires is not None and stands.end_time < expires:
+    current_standing = standing(exception, policy, namespace, now)
+    end, allowed = current_standing.end_time, policy.spec.exceptions
+    if end is None and expires is not None:
+        yield NOT_ALLOWED.at(SPEC.at("policy"), why=current_standing.why_not, example=_example(namespace))
+    if allowed is not None and end is not None and expires is not None and end < expires:
         expiry_path, until, limit = SPEC.at("expiresAt"), exception.spec.expires_at, allowed.max_duration
-        end = format_time(stands.end_time.replace(microsecond=0))
-        if now < stands.end_time:
-            yield TOO_LONG.at(expiry_path, until, policy=name, most=limit, latest=end)
+        end_text = format_time(end.replace(microsecond=0))
+        if now < end:
+            yield TOO_LONG.at(expiry_path, until, policy=name, most=limit, latest=end_text)
         elif now < expires:
-            yield OVER.at(expiry_path, until, policy=name, most=limit, end=end)
+            yield OVER.at(expiry_path, until, policy=name, most=limit, end=end_text)
 
 
 def _example(namespace: Namespace | None) -> str:

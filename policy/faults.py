@@ -34,11 +34,11 @@ WILDCARD = invalid("wildcard", ErrorType.INVALID, "no wildcards: it is compared 
 
 def faults(policy: JobSetPolicy) -> list[FieldError]:
     """All faults of a policy that the schema has accepted, sorted by path."""
-    errors = [*_actions(policy), *_rules(policy)]
+    errors = [*_action_faults(policy), *_rule_faults(policy)]
     for path, record in records(policy.spec, SPEC):
         if isinstance(record, CheckedRecord):
             errors += record.faults(path)
-        errors += _fields(record, path)
+        errors += _field_faults(record, path)
     return by_path(errors)
 
 
@@ -48,7 +48,7 @@ def cautions(policy: JobSetPolicy) -> list[FieldError]:
     return [error for rule, demand in rules_in_force(policy) for error in rule.cautions(demand, path.at(rule.name))]
 
 
-def _actions(policy: JobSetPolicy) -> Iterator[FieldError]:
+def _action_faults(policy: JobSetPolicy) -> Iterator[FieldError]:
     actions, path = policy.spec.validation_actions, SPEC.at("validationActions")
     if not actions:
         yield NO_ACTIONS.at(path)
@@ -56,27 +56,26 @@ def _actions(policy: JobSetPolicy) -> Iterator[FieldError]:
         yield DENY_AND_WARN.at(path, list(actions))
 
 
-def _rules(policy: JobSetPolicy) -> Iterator[FieldError]:
+def _rule_faults(policy: JobSetPolicy) -> Iterator[FieldError]:
     if policy.spec.defaults is None and not any(rules_in_force(policy)):
         yield NO_RULES.at(SPEC.at("rules"))
-    # The rules of the policy, applied to its own defaults.
     for refusal in refusals(policy, policy, Namespace()):
         yield OWN_RULE.at(SPEC.at("defaults", *refusal.default.location), rule=refusal.rule)
 
 
-def _fields(record: msgspec.Struct, path: Path) -> Iterator[FieldError]:
-    """Faults of the fields of one record: empty lists, keys, wildcards."""
+def _field_faults(record: msgspec.Struct, path: Path) -> Iterator[FieldError]:
+    """Faults of the fields of one record: empty lists, invalid keys, wildcards."""
     for field in msgspec.structs.fields(record):
-        member, field_path = getattr(record, field.name), path.at(field.encode_name)
-        if member == () and field.default != () and field.name != "validation_actions":
+        value, field_path = getattr(record, field.name), path.at(field.encode_name)
+        if value == () and field.default != () and field.name != "validation_actions":
             yield EMPTY.at(field_path)
-        if field.name in _KEYS:
-            yield from _keys(member, field_path)
-        if field.name in _VALUES:
-            yield from _wildcards(member, field_path, optional=field.default is None)
+        if field.name in _KEY_FIELDS:
+            yield from _key_faults(value, field_path)
+        if field.name in _VALUE_FIELDS:
+            yield from _wildcard_faults(value, field_path, optional=field.default is None)
 
 
-_KEYS = {
+_KEY_FIELDS = {
     "allowed_resources",
     "from_namespace_annotation",
     "from_namespace_label",
@@ -87,11 +86,11 @@ _KEYS = {
     "resources",
 }
 """Fields that hold keys of labels, annotations, taints or resources."""
-_VALUES = {"allowed", "allowed_resources", "match_labels", "values"}
+_VALUE_FIELDS = {"allowed", "allowed_resources", "match_labels", "values"}
 """Fields with values that are compared literally."""
 
 
-def _wildcards(value: object, path: Path, *, optional: bool) -> Iterator[FieldError]:
+def _wildcard_faults(value: object, path: Path, *, optional: bool) -> Iterator[FieldError]:
     """Faults of texts with wildcards. `optional`: whether a policy without the field allows everything."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple) else ()
     for key, text in pairs:
@@ -103,22 +102,24 @@ def _wildcards(value: object, path: Path, *, optional: bool) -> Iterator[FieldEr
 
 
 def _registry_fix(entry: str) -> str:
+    """How to correct an allowed registry with a wildcard."""
     folder = entry.rstrip("/*")
     if not folder:
         return "leave the rule out to allow all registries"
     return "name each registry" if has_wildcard(folder) else f"write {quote(folder)}: it allows what is below it"
 
 
-def _keys(value: object, path: Path) -> Iterator[FieldError]:
+def _key_faults(value: object, path: Path) -> Iterator[FieldError]:
+    """Faults of a key, or of the keys in a list or map."""
     if isinstance(value, str):
-        yield from _key(value, path) if value or path.parts[-1] == "key" else ()
+        yield from _faults_of_key(value, path) if value or path.parts[-1] == "key" else ()
     elif isinstance(value, tuple):
         for i, item in enumerate(value):
-            yield from _key(item, path.at(i)) if isinstance(item, str) else ()
+            yield from _faults_of_key(item, path.at(i)) if isinstance(item, str) else ()
     elif isinstance(value, dict):
         for key in value:
-            yield from _key(key, path.at(key))
+            yield from _faults_of_key(key, path.at(key))
 
 
-def _key(key: str, path: Path) -> Iterator[FieldError]:
+def _faults_of_key(key: str, path: Path) -> Iterator[FieldError]:
     return (KEY.at(path, key, complaint=complaint) for complaint in qualified_name(key))

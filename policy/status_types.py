@@ -1,4 +1,4 @@
-"""The status of policies and of exceptions. Records, turned into the CRDs like those of types.py."""
+"""Records of the status of policies and of exceptions. The CRDs are generated from them, as from those of types.py."""
 
 from typing import Annotated, Any, Final
 

@@ -32,8 +32,8 @@ AUDIT_KEY: Final = "policy-violations"
 MAX_AUDITED_TEXT = 400
 """At most this many characters of the text of one violation are in the annotation."""
 
-VALUES = invalid("values", ErrorType.REQUIRED, "{operator} compares with values", "name at least one")
-NO_VALUES = invalid("no-values", ErrorType.FORBIDDEN, "{operator} compares with no value", "remove the values")
+MISSING_VALUES = invalid("values", ErrorType.REQUIRED, "{operator} compares with values", "name at least one")
+UNNECESSARY_VALUES = invalid("no-values", ErrorType.FORBIDDEN, "{operator} compares with no value", "remove the values")
 
 
 class Requirement(Base, frozen=True, kw_only=True):
@@ -57,11 +57,11 @@ class Requirement(Base, frozen=True, kw_only=True):
         return (labels.get(self.key) in self.values) == (self.operator == "In")
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """Faults: values that the operator requires or does not allow."""
+        """The fault that the operator needs values and there are none, or that it takes none and there are some."""
         if self.operator in {"In", "NotIn"} and not self.values:
-            yield VALUES.at(path.at("values"), operator=self.operator)
+            yield MISSING_VALUES.at(path.at("values"), operator=self.operator)
         elif self.operator in {"Exists", "DoesNotExist"} and self.values:
-            yield NO_VALUES.at(path.at("values"), operator=self.operator)
+            yield UNNECESSARY_VALUES.at(path.at("values"), operator=self.operator)
 
     def __str__(self) -> str:
         """The requirement in the syntax of `kubectl get -l`."""
@@ -93,7 +93,7 @@ class Selector(Base, frozen=True, kw_only=True):
         return has_labels and all(requirement.matches(labels) for requirement in self.match_expressions)
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """Faults: more labels than a JobSet may have."""
+        """The fault that the selector has too many labels."""
         if len(self.match_labels) > MAX_LABELS:
             yield TOO_MANY.at(path.at("matchLabels"), len(self.match_labels))
 
@@ -186,7 +186,7 @@ class JobSetPolicySpec(Base, frozen=True, kw_only=True):
 
     @property
     def is_enforced_by_api_server(self) -> bool:
-        """Whether the API server has to enforce the policy by admission policies, too."""
+        """Whether the API server has to enforce the policy, too, by its own admission policies."""
         return self.api_server == ENFORCE
 
     @property

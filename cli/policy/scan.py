@@ -23,7 +23,7 @@ from kube.clock import now
 from kube.model.field import SPEC
 from kube.model.jsontree import dig
 from kube.options import COMMAND_TIMEOUT
-from policy.audit import broken_rules
+from policy.audit import unexcused_violations
 from policy.evaluate import Violation, rules_in_force
 from policy.exception_types import JobSetPolicyException
 from policy.judged import JudgedJobSet, Namespace
@@ -150,7 +150,7 @@ def _judge(
     if judged is None:
         result.unreadable_count += 1
         return
-    result.add(judged, broken_rules(policies, judged, namespace, exceptions, now()))
+    result.add(judged, unexcused_violations(policies, judged, namespace, exceptions, now()))
 
 
 def _write(result: ScanResult, output: str, out: TextIO) -> None:

@@ -21,7 +21,7 @@ from kube.errors import Conflict, KubeError, NotFound, raised_at
 from kube.indexes import Key
 from kube.model.meta import ObjectMeta
 from kube.store import Store
-from policy.audit import Audit, as_written
+from policy.audit import Audit, audit_json
 from policy.evaluate import PolicySource
 from policy.exception_types import JobSetPolicyException
 from policy.judged import JudgedJobSet, Namespace
@@ -123,7 +123,7 @@ class PolicyAudits:
             return None
 
     async def _write(self, audit: Audit, policy: ObjectMeta, at: str) -> None:
-        body = {"metadata": {"uid": policy.uid}, "status": {"audit": as_written(audit.result(policy.name, at))}}
+        body = {"metadata": {"uid": policy.uid}, "status": {"audit": audit_json(audit.result(policy.name, at))}}
         try:
             await self._client.patch(JOBSET_POLICIES, policy.name, body, subresource="status")
         except (Conflict, NotFound):

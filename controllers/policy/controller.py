@@ -165,8 +165,8 @@ class PolicyReconciler:
         policy = next((each for each in self.source.in_force if each.metadata.name == policy_name), None)
         namespace = await self.source.namespace(request.namespace)
         now = self._now()
-        stands = standing(exception, policy, namespace, now)
-        status = exception_status(exception, stands, clock.rfc3339(now))
+        current_standing = standing(exception, policy, namespace, now)
+        status = exception_status(exception, current_standing, clock.rfc3339(now))
         if status != exception.status:
             await self._write_exception_status(exception, msgspec.to_builtins(status))
             for condition in reportable_conditions(exception.status, status):
@@ -175,9 +175,9 @@ class PolicyReconciler:
                 self._recorder.record(_reference(exception), "Normal", f"Exception{event}", note)
                 if policy is not None:
                     self._metrics.exception(policy_name, event)
-        if stands.why_not or stands.end_time is None:
+        if current_standing.why_not or current_standing.end_time is None:
             return None
-        return Result(min((stands.end_time - now).total_seconds() + END_DELAY, LONGEST_PAUSE))
+        return Result(min((current_standing.end_time - now).total_seconds() + END_DELAY, LONGEST_PAUSE))
 
     async def _write_exception_status(self, exception: JobSetPolicyException, status: dict[str, object]) -> None:
         """Write every field that this controller sets; `until` is removed if it is unset now."""

@@ -164,7 +164,7 @@ def _verdict(
         judged["jobset"],
         namespace,
         judged.get("oldJobset"),
-        excepted=lambda policy, rule: (policy.metadata.name, rule) in excused,
+        is_excepted=lambda policy, rule: (policy.metadata.name, rule) in excused,
     )
     labels = judged["jobset"].js.metadata.labels
     mismatches = [(policy, policy_mismatch(policy, labels, namespace)) for policy in contents.policies]

@@ -84,10 +84,10 @@ def standing_exceptions(
         location = _namespace_of(namespace)
         for exception in namespace_exceptions(contents.exceptions, name):
             policy = policies.get(exception.spec.policy)
-            stands = standing(exception, policy, location, time)
-            if policy and policy.spec.exceptions and stands.end_time and not stands.why_not:
+            state = standing(exception, policy, location, time)
+            if policy and policy.spec.exceptions and state.end_time and not state.why_not:
                 max_duration = duration_of(policy.spec.exceptions.max_duration)
-                result.append((name, exception, now + min(max(stands.end_time - time, LEAST_LEFT), max_duration)))
+                result.append((name, exception, now + min(max(state.end_time - time, LEAST_LEFT), max_duration)))
     return result
 
 

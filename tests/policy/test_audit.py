@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy import audit as module
-from policy.audit import Audit, FirstResults, as_written
+from policy.audit import Audit, FirstResults, audit_json
 from policy.exception_types import read_exception
 from policy.judged import JudgedJobSet, Namespace
 from policy.status_types import MAX_SHOWN, AuditedViolation
@@ -75,9 +75,9 @@ def test_the_status_is_bounded_and_the_same_in_whatever_order_jobsets_come():
 
 
 def test_a_patch_leaves_nothing_of_an_earlier_audit():
-    written = as_written(audited().result("limits", TIME))
+    written = audit_json(audited().result("limits", TIME))
     assert written == {"time": TIME, "jobsets": 0, "violations": 0, "unchecked": 0, "first": []}
-    shown = as_written(audited(js()).result("limits", TIME))["first"]
+    shown = audit_json(audited(js()).result("limits", TIME))["first"]
     assert shown[0].keys() == {"namespace", "name", "rule", "message"}  # type: ignore[index]
     assert AuditedViolation.__struct_fields__ == ("namespace", "name", "rule", "message")
 

@@ -7,12 +7,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.counts import FIELDS, MATCHED, SET, Tally, status_patch
+from policy.counts import MATCHED, RULE_FIELDS, SET, Tally, status_patch
 from policy.status_types import ANYONE, API_SERVER, MAX_RULES, JobSetPolicyStatus, RuleCounts
 
 RULES = ["maxJobs", "maxTotals", "defaults"]
 DECISIONS = st.tuples(
-    st.sampled_from(RULES), st.sampled_from([*FIELDS, MATCHED, SET]), st.integers(1, 9), st.integers(10, 59)
+    st.sampled_from(RULES), st.sampled_from([*RULE_FIELDS, MATCHED, SET]), st.integers(1, 9), st.integers(10, 59)
 )
 
 
@@ -84,7 +84,7 @@ def test_replicas_add_up_in_whatever_order_they_write(decisions: list[tuple[str,
     expected = Counter[tuple[str, str]]()
     for rule, action, count, _ in decisions:
         expected[rule, action] += count
-    for action, name in FIELDS.items():
+    for action, name in RULE_FIELDS.items():
         by_rule = {rule: expected[rule, action] for rule in RULES}
         assert {rule.name: getattr(rule, name) for rule in status.rules if getattr(rule, name)} == {
             rule: count for rule, count in by_rule.items() if count
@@ -92,5 +92,5 @@ def test_replicas_add_up_in_whatever_order_they_write(decisions: list[tuple[str,
         assert getattr(status, name) == sum(by_rule.values())
     assert status.matched == sum(expected[rule, MATCHED] for rule in RULES)
     assert status.defaulted == sum(expected[rule, SET] for rule in RULES)
-    violations = [second for _, action, _, second in decisions if action in FIELDS]
+    violations = [second for _, action, _, second in decisions if action in RULE_FIELDS]
     assert status.last_seen == (at(max(violations)) if violations else None)

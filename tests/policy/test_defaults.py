@@ -135,7 +135,7 @@ def test_an_exception_keeps_no_other_policy_from_being_looked_at(monkeypatch: py
 
     monkeypatch.setattr(defaults_module, "each_default", each)
     both, heard = [sets("a", ttlSecondsAfterFinished=1), sets("b", ttlSecondsAfterFinished=2)], []
-    found = defaults_for(both, jobset(), Namespace(), GATES, failed=lambda *failure: heard.append(failure))
+    found = defaults_for(both, jobset(), Namespace(), GATES, on_failure=lambda *failure: heard.append(failure))
     assert [each.metadata.name for each, _ in found] == ["b"]
     ((failed, error),) = heard
     assert (failed.metadata.name, type(error)) == ("a", KeyError)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from policy.evaluate import MAX_OF_A_RULE, violations
+from policy.evaluate import MAX_FINDINGS_OF_RULE, violations
 from policy.judged import Namespace
 from policy.registry import RULES, Rules
 from tests.support.objects.jobsets import rjob
@@ -46,7 +46,7 @@ def test_a_rule_that_raises_keeps_no_other_from_being_checked(monkeypatch: pytes
 
     monkeypatch.setitem(RULES, "max_jobs", dataclasses.replace(RULES["max_jobs"], find=find))  # type: ignore[arg-type]
     both, heard = policy(maxJobs={"max": 1}, ttl={"required": True}), []
-    found = violations([both], LARGE, Namespace(), failed=lambda *failure: heard.append(failure))
+    found = violations([both], LARGE, Namespace(), on_failure=lambda *failure: heard.append(failure))
     assert [violation.rule for violation in found] == ["ttl"]
     ((failed, rule, error),) = heard
     assert (failed, rule, type(error)) == (both, "maxJobs", KeyError)
@@ -186,7 +186,10 @@ def test_amounts_have_the_unit_of_the_limit_or_a_shorter_one(amount: str, limit:
 def test_findings_of_one_rule_are_limited_and_do_not_hide_another_rule():
     pod = {"containers": [{"name": f"c{i}", "image": "nginx"} for i in range(200)]}
     found = violations([policy(imagesByDigest=True, maxJobs={"max": 0})], judged(rjob(pod=pod)), Namespace())
-    assert [sum(one.rule == rule for one in found) for rule in ("imagesByDigest", "maxJobs")] == [MAX_OF_A_RULE, 1]
+    assert [sum(one.rule == rule for one in found) for rule in ("imagesByDigest", "maxJobs")] == [
+        MAX_FINDINGS_OF_RULE,
+        1,
+    ]
 
 
 def test_each_rule_of_the_api_has_its_function():

@@ -7,7 +7,7 @@ import pytest
 from api.jobset import JobSet
 from kube.model.images import full_name
 from kube.model.meta import ObjectMeta
-from policy.evaluate import numbers
+from policy.evaluate import numbers_by_rule
 from policy.judged import JudgedJobSet, Namespace
 from tests.support.objects.jobsets import rjob
 from tests.support.objects.policies import judged, of_pod, places, policy, texts
@@ -67,7 +67,7 @@ def test_a_set_without_replicated_jobs_has_totals_of_0():
     js = JudgedJobSet(JobSet(metadata=ObjectMeta()))
     rules = {"maxTotals": {"pods": {"max": 0}, "resources": [{"name": "cpu", "max": 0}]}, "maxJobs": {"max": 0}}
     assert places(js, **rules) == []
-    compared = numbers(policy(**rules), js, Namespace())
+    compared = numbers_by_rule(policy(**rules), js, Namespace())
     assert {str(number.find_path()) for each in compared.values() for number in each} == {"spec.replicatedJobs"}
 
 

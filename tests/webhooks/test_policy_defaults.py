@@ -242,8 +242,8 @@ class TestAnUpdate:
 class TestDefaultsThatCannotBeSet:
     @pytest.fixture(autouse=True)
     def broken(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def find(policies: list[JobSetPolicy], *_: object, failed: Any) -> list[Any]:
-            failed(policies[0], KeyError("a value"))
+        def find(policies: list[JobSetPolicy], *_: object, on_failure: Any) -> list[Any]:
+            on_failure(policies[0], KeyError("a value"))
             return []
 
         monkeypatch.setattr(policies_module, "defaults_for", find)

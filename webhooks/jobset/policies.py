@@ -273,7 +273,7 @@ class PolicyChecks:
 
         draft = PatchDraft(obj)
         restored_defaults = keep_defaults(
-            draft, old, defaults_for(policies, obj, namespace, self._gates, failed=note_failure)
+            draft, old, defaults_for(policies, obj, namespace, self._gates, on_failure=note_failure)
         )
         return FilledJobSet(draft.object, draft.operations, restored_defaults=restored_defaults)
 
@@ -284,7 +284,7 @@ class PolicyChecks:
             failures.append(_logged_failure(policy, DEFAULTS, error))
 
         draft = PatchDraft(obj, work())
-        record = set_defaults(draft, defaults_for(policies, obj, namespace, self._gates, failed=note_failure))
+        record = set_defaults(draft, defaults_for(policies, obj, namespace, self._gates, on_failure=note_failure))
         set_by = tuple(policy.id for policy in policies if policy.metadata.name in record)
         return FilledJobSet(draft.object, draft.operations, set_by, failures)
 
@@ -344,7 +344,7 @@ class PolicyChecks:
             uids = {each.metadata.name: each.metadata.uid for each in exceptions}
             excused = excused_rules(exceptions, policies, judged, namespace, time)
             judgement.violations = violations(
-                policies, judged, namespace, judged_before, excepted=is_excepted, failed=note_failure
+                policies, judged, namespace, judged_before, is_excepted=is_excepted, on_failure=note_failure
             )
         return judgement
 

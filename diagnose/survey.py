@@ -104,7 +104,8 @@ def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
     stages = Stages(js, counters.count_jobs(js, children), children)
     unsettled = [child for child in children.active if child.job.spec.suspend or not is_job_ready(child.job)]
     missing = _missing_jobs(js, layout, children)
-    unmet = {rjob.name: conditions for rjob in js.spec.replicated_jobs if (conditions := stages.unmet(rjob))}
+    rjobs = js.spec.replicated_jobs
+    unmet = {rjob.name: conditions for rjob in rjobs if (conditions := stages.unmet_dependencies(rjob))}
     return Survey(
         job_count=layout.global_replicas,
         settled_count=layout.global_replicas - len(missing) - len(unsettled) - len(children.failed),

@@ -112,9 +112,9 @@ class JobSetReconciler:
         self._gates = gates
         self._options = options or Options()
         self._executor = Executor(client, caches, recorder)
-        self._stalled = StalledGangs(client, self._executor.event)
-        self._unscheduled = UnscheduledPods(client, self._executor.event)
-        self._contested = ContestedJobs(client, self._executor.event)
+        self._stalled = StalledGangs(client, self._executor.record_event)
+        self._unscheduled = UnscheduledPods(client, self._executor.record_event)
+        self._contested = ContestedJobs(client, self._executor.record_event)
         self._stopwatch = Stopwatch(milestones)
         self._beginnings = Beginnings()
         self._write_seconds = 0.0  # how long the writes of the last plan took, of any set: a measure of the load
@@ -297,7 +297,7 @@ class JobSetReconciler:
         """Record the warnings that the last plan did not have."""
         for event in plan.warnings:
             if event not in memory.last_warnings:
-                self._executor.event(js, event)
+                self._executor.record_event(js, event)
         memory.last_warnings = frozenset(plan.warnings) or NO_EVENTS
 
     def _observe(self, js: JobSet, memory: Memory) -> Observed:

@@ -161,7 +161,7 @@ class Executor:
             on_stored(status)
             js = stored
         for event in events:
-            self.event(js, event)
+            self.record_event(js, event)
         return js
 
     def _is_superseded(self, js: JobSet) -> bool:
@@ -275,7 +275,7 @@ class Executor:
             except Invalid as error:
                 if action.resources:
                     note = f"the resources of job {action.name} cannot be set while it is resumed: {error.message}"
-                    self.event(js, Event("Warning", "FailedResourcePropagation", note))
+                    self.record_event(js, Event("Warning", "FailedResourcePropagation", note))
                 raise
         self.caches.jobs.overlay(job)
 
@@ -311,7 +311,7 @@ class Executor:
             return None
         except ApiError as error:
             if error.too_large:
-                self.event(js, Event("Warning", "StatusTooLarge", f"{STATUS_TOO_LARGE}: {error.message}"))
+                self.record_event(js, Event("Warning", "StatusTooLarge", f"{STATUS_TOO_LARGE}: {error.message}"))
             raise
         self.caches.jobsets.overlay(stored)
         return stored
@@ -335,9 +335,9 @@ class Executor:
     def _warn_of_failures(self, js: JobSet, reason: str, failures: list[Failure]) -> None:
         """Record one Warning for all failures of a kind, if there are any."""
         if failures:
-            self.event(js, Event("Warning", reason, join_errors([str(failure) for failure in failures])))
+            self.record_event(js, Event("Warning", reason, join_errors([str(failure) for failure in failures])))
 
-    def event(self, js: JobSet, event: Event) -> None:
+    def record_event(self, js: JobSet, event: Event) -> None:
         """Record an event."""
         self.recorder.record(jobset_reference(js), event.type, event.reason, event.note, distinct=event.distinct)
 

@@ -45,7 +45,7 @@ class LeftoverPods:
         followed = self._current(js)
         if followed is None:
             return None
-        if followed.over:
+        if followed.is_over:
             return {}
         if not followed.pods.synced:
             return None
@@ -60,7 +60,7 @@ class LeftoverPods:
         `relist`: Jobs have been deleted. An existing watch may be behind, so the pods have to be listed again.
         """
         followed = self._current(js)
-        if followed is not None and not followed.over and not relist:
+        if followed is not None and not followed.is_over and not relist:
             return
         request, attempt = _request(js), js.status.restarts
         memory = self._memories.get(request, js.metadata.uid)
@@ -85,7 +85,7 @@ class LeftoverPods:
     def end_when_gone(self, js: JobSet) -> None:
         """End the watch if the last pod is gone. Called once the Jobs of earlier attempts are gone."""
         followed = self._current(js)
-        if followed is not None and not followed.over and self.owners(js) == {}:
+        if followed is not None and not followed.is_over and self.owners(js) == {}:
             followed.stop()
 
     async def run(self) -> None:
@@ -93,7 +93,7 @@ class LeftoverPods:
         async with asyncio.TaskGroup() as group:
             while True:
                 request, followed = await self._new.get()
-                if not followed.over:
+                if not followed.is_over:
                     watching = self._watch(request, followed)
                     followed.task = group.create_task(watching, name=f"old-pods-of-{request.name}")
 

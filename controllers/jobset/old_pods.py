@@ -54,15 +54,15 @@ def old_pod_of(js: JobSet) -> Callable[[LeftoverPod], OldPod | None]:
 
 @dataclass(slots=True)
 class FollowedPods:
-    """The pods of all attempts before `attempt` of one JobSet. `over`: no pod is left, and the watch has ended."""
+    """The pods of all attempts before `attempt` of one JobSet. `is_over`: no pod is left, and the watch has ended."""
 
     attempt: int
     pods: Informer[OldPod]
     task: asyncio.Task[None] | None = None
-    over: bool = False
+    is_over: bool = False
 
     def stop(self) -> None:
         """End the watch, or prevent it from beginning."""
-        self.over = True
+        self.is_over = True
         if self.task is not None:
             self.task.cancel()

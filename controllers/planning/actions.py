@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from api.batch import Job
 from api.jobset_status import JobSetStatus
-from controllers.planning.child_jobs import Child
 from kube.model.meta import JSON
 
 
@@ -275,12 +274,12 @@ def creates_only(planned: Plan) -> bool:
     return all(isinstance(action, CreateJob | CreateService | CreateClaim | CreateGroup) for action in planned.actions)
 
 
-def delete(children: Iterable[Child]) -> tuple[DeleteJob, ...]:
+def deletions(jobs: Iterable[Job]) -> tuple[DeleteJob, ...]:
     """Actions that delete those of the Jobs that are not being deleted yet."""
-    return tuple(DeleteJob(child.name, child.job.metadata.uid) for child in children if not child.deleting)
+    return tuple(DeleteJob(job.metadata.name, job.metadata.uid) for job in jobs if not job.metadata.deletion_timestamp)
 
 
-def delete_unfinished(jobs: Iterable[Job]) -> tuple[DeleteJob, ...]:
+def deletions_of_unfinished(jobs: Iterable[Job]) -> tuple[DeleteJob, ...]:
     """Actions that delete those of the Jobs that are unfinished and not being deleted, unless they have changed."""
     return tuple(
         DeleteJob(job.metadata.name, job.metadata.uid, job.metadata.resource_version)

@@ -48,6 +48,11 @@ class Child(msgspec.Struct, frozen=True):
     def deleting(self) -> bool:
         return self.was_deleted or self.job.metadata.deletion_timestamp is not None
 
+    @property
+    def may_run(self) -> bool:
+        """Whether the Job is neither suspended nor being deleted."""
+        return not (self.job.spec.suspend or self.deleting)
+
 
 def as_failed(child: Child, reason: str, message: str, now: str) -> Child:
     """A copy of the Job that has the condition Failed."""
@@ -192,7 +197,7 @@ def sort_jobs(
 ) -> ChildJobs:
     """Sort the Jobs of `js`: those that exist (`jobs`) and those that were deleted (`departed`).
 
-    Labels identify a Job; its conditions are its outcome.
+    The labels of a Job say which one it is, and its conditions give its outcome.
     """
     sorting = _Sorting(js, layout, gates)
     # Departed Jobs first: if one of them has completed, a Job that exists at its index is redundant.

@@ -38,11 +38,11 @@ class Context:
     - `leftovers`: names of Jobs that do not exist, but have pods of earlier attempts; None: not known.
       `may_leave_pods`: whether there may be such pods.
     - `job_restarts`: how often each Job of a ReplicatedJob was restarted alone, by index.
-    - `creates`: whether Jobs, the Service and claims may be created now.
+    - `may_create`: whether Jobs, the Service and claims may be created now.
     - `restarts_in_place`: whether agents in the pods restart the workers (gate InPlaceRestart).
-    - `counted`: the stored status with the new counts, before any step has decided.
+    - `counted_status`: the stored status with the new counts, before any step has decided.
     - `status`: the status as the steps so far have decided it.
-    - `queued`: how many Jobs the Job controller has still to take up.
+    - `queued_jobs`: how many Jobs the Job controller has still to take up.
     - `job_budget`: how many more Jobs may be created or resumed now; may be negative.
     """
 
@@ -61,11 +61,11 @@ class Context:
     groups: GroupPlan
     leftovers: frozenset[str] | None
     may_leave_pods: bool
-    creates: bool
+    may_create: bool
     restarts_in_place: bool
-    counted: JobSetStatus
+    counted_status: JobSetStatus
     status: JobSetStatus
-    queued: int
+    queued_jobs: int
     job_budget: int
 
     def draft(self) -> StatusDraft:
@@ -102,13 +102,13 @@ def context(
     stages = Stages(js, counts, children)
     may_leave_pods = batch_deletion.may_leave_pods(js, children, layout, gates, limits)
     leftovers = batch_deletion.names_with_leftovers(observed.leftovers, children) if may_leave_pods else frozenset()
-    counted = msgspec.structs.replace(
+    counted_status = msgspec.structs.replace(
         js.status,
         replicated_jobs_status=stages.status_entries(),
         spares=spares.spare_counts(observed, js, children) if observed.spares else (),
     )
-    most_queued = limits.queued_jobs if observed.others_wait else max(limits.queued_jobs, observed.job_window)
-    queued = sum(tally.queued for tally in children.tallies.values())
+    max_queued_jobs = limits.queued_jobs if observed.others_wait else max(limits.queued_jobs, observed.job_window)
+    queued_jobs = sum(tally.queued for tally in children.tallies.values())
     return Context(
         observed=observed,
         now=observed.now,
@@ -125,11 +125,11 @@ def context(
         groups=groups.decide(js, observed.groups, children, stages.is_next, leftovers, limits.new_groups),
         leftovers=leftovers,
         may_leave_pods=may_leave_pods,
-        creates=create_suspended or not js.spec.suspend,
+        may_create=create_suspended or not js.spec.suspend,
         restarts_in_place=gates["InPlaceRestart"] and js.restarts_in_place,
-        counted=counted,
-        status=counted,
-        queued=queued,
+        counted_status=counted_status,
+        status=counted_status,
+        queued_jobs=queued_jobs,
         # Suspended Jobs are not queued, since the Job controller has nothing to do for them.
-        job_budget=limits.suspended_jobs if js.spec.suspend else most_queued - queued,
+        job_budget=limits.suspended_jobs if js.spec.suspend else max_queued_jobs - queued_jobs,
     )

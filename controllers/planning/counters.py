@@ -20,7 +20,7 @@ _SHORTEST_DELAY = 1.0
 _RELATED_CHANGES_SECONDS = 0.5
 """Seconds within which related changes mostly follow the first one, unless the API server is busy."""
 _RELATED_CHANGES_WRITES = 10
-"""The same as a multiple of the time that writes take. On a busy API server a pod waits in the queues of several
+"""On a busy API server, these seconds as a multiple of the time that writes take: a pod waits in the queues of several
 controllers before it runs."""
 _LONGEST_DELAY = 3.0
 _AGENTS_PER_SECOND_OF_DELAY = 100
@@ -33,7 +33,7 @@ def count_jobs(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ..
     """One entry of `status.replicatedJobsStatus` for each ReplicatedJob of the spec, by descending name."""
     failed = Counter(child.replicated_job for child in children.failed if not child.was_deleted)
     stored = {s.name: s for s in js.status.replicated_jobs_status}
-    longest = max_text_bytes(len(js.spec.replicated_jobs))
+    max_bytes = max_text_bytes(len(js.spec.replicated_jobs))
     entries = []
     for name in sorted((r.name for r in js.spec.replicated_jobs), reverse=True):
         tally, completed = children.tallies.get(name, NO_JOBS), children.completed[name]
@@ -44,7 +44,7 @@ def count_jobs(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ..
             failed=failed[name],
             active=tally.with_pods,
             suspended=tally.suspended,
-            completed_indexes=format_indexes(completed, longest),
+            completed_indexes=format_indexes(completed, max_bytes),
             **(kept_fields((*REACHED, *RESTARTS_OF_JOBS), stored[name]) if name in stored else {}),
         )
         entries.append(entry)
@@ -68,7 +68,7 @@ def pod_count(js: JobSet) -> int:
     return sum(rjob.replicas * pods_at_once(rjob) for rjob in js.spec.replicated_jobs)
 
 
-def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int = 0) -> float:
+def write_delay(observed: Observed, new: JobSetStatus, job_count: int, *, agents: int = 0) -> float:
     """Seconds to wait before `new` is written; 0: write it now.
 
     Conditions, restarts and the end are written at once. So are counts that clients wait for: the first counts of a
@@ -84,28 +84,28 @@ def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int
     related_changes = min(related_changes, _LONGEST_DELAY)
     related_changes_delay = 0.0 if observed.counts_waited is None else related_changes - observed.counts_waited
     if not stored.replicated_jobs_status:
-        at_once = js.spec.suspend or related_changes_delay <= _NEGLIGIBLE_DELAY or _milestones(js, new, jobs)
+        at_once = js.spec.suspend or related_changes_delay <= _NEGLIGIBLE_DELAY or _milestones(js, new, job_count)
         return 0 if at_once or not _only_begins(stored, new) else related_changes_delay
     if (stored.conditions, stored.restarts) != (new.conditions, new.restarts):
         return 0
     if _without_counts(stored) != _without_counts(new):
         return 0
-    if since_last_write is None or _milestones(js, new, jobs) - _milestones(js, stored, jobs):
+    if since_last_write is None or _milestones(js, new, job_count) - _milestones(js, stored, job_count):
         return 0
-    interval = min(max(jobs / _JOBS_PER_SECOND_OF_DELAY, _SHORTEST_DELAY, related_changes), _LONGEST_DELAY)
+    interval = min(max(job_count / _JOBS_PER_SECOND_OF_DELAY, _SHORTEST_DELAY, related_changes), _LONGEST_DELAY)
     interval = max(interval, min(agents / _AGENTS_PER_SECOND_OF_DELAY, _LONGEST_DELAY_WITH_AGENTS))
     remaining = max(interval - since_last_write, related_changes_delay)
     return remaining if remaining > _NEGLIGIBLE_DELAY else 0
 
 
-def _milestones(js: JobSet, status: JobSetStatus, jobs: int) -> set[str]:
+def _milestones(js: JobSet, status: JobSetStatus, job_count: int) -> set[str]:
     """The states that the counts have reached and clients wait for.
 
     `ready`: all Jobs are ready or have completed. `idle`: the set is suspended, and no Job is active.
     """
     entries = status.replicated_jobs_status
     idle = sum([s.active for s in entries]) == 0 and js.spec.suspend
-    ready = sum([s.ready + s.succeeded for s in entries]) == jobs
+    ready = sum([s.ready + s.succeeded for s in entries]) == job_count
     return {name for name, holds in (("idle", idle), ("ready", ready)) if holds}
 
 

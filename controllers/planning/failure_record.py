@@ -23,9 +23,9 @@ from controllers.planning.child_jobs import Child
 from controllers.planning.decisive_pod import FailedContainer
 from controllers.planning.status import StatusDraft
 
-REASON_LIMIT = 256
+MAX_REASON_BYTES = 256
 """At most this many bytes of a kubelet's reason in the attempt history."""
-MESSAGE_LIMIT = 1024
+MAX_MESSAGE_BYTES = 1024
 """At most this many bytes of a message in the attempt history."""
 
 
@@ -33,13 +33,13 @@ MESSAGE_LIMIT = 1024
 class _PartRestart:
     """The Jobs of one ReplicatedJob that one plan restarts (gate RestartJob).
 
-    - `jobs`: indexes of failed Jobs that are restarted alone. `has_all_jobs`: all Jobs are restarted.
-    - `counted`: indexes of failed Jobs whose restart counts towards maxRestarts.
+    - `job_indexes`: indexes of failed Jobs that are restarted alone. `has_all_jobs`: all Jobs are restarted.
+    - `counted_indexes`: indexes of failed Jobs whose restart counts towards maxRestarts.
     """
 
     replicas: int
-    jobs: list[int] = field(default_factory=list)
-    counted: list[int] = field(default_factory=list)
+    job_indexes: list[int] = field(default_factory=list)
+    counted_indexes: list[int] = field(default_factory=list)
     has_all_jobs: bool = False
 
 
@@ -56,9 +56,9 @@ class Record:
         self._escalated: set[str] = set()
 
     @property
-    def newly_counted_in_parts(self) -> int:
+    def newly_counted_part_restarts(self) -> int:
         """Restarts of parts of the set in this plan that count towards maxRestarts."""
-        return sum(len(part.counted) for part in self._parts.values())
+        return sum(len(part.counted_indexes) for part in self._parts.values())
 
     def take_step(self, rule: FailurePolicyRule, step: int) -> None:
         """Count the use of an escalation step of a rule, once for all failures of one plan."""
@@ -80,11 +80,11 @@ class Record:
             case Scope.JOB | Scope.REPLICATED_JOB:
                 part = self._parts.setdefault(child.replicated_job, _PartRestart(replicas))
                 if action.scope is Scope.JOB:
-                    part.jobs.append(child.job_index)
+                    part.job_indexes.append(child.job_index)
                 else:
                     part.has_all_jobs = True
                 if action.counts_restarts:
-                    part.counted.append(child.job_index)
+                    part.counted_indexes.append(child.job_index)
             case Scope.JOBSET:
                 reason = f"FailurePolicy_{rule.name}" if rule else "DefaultFailurePolicy"
                 restart_set(self._draft, reason, message, counts=action.counts_restarts)
@@ -98,20 +98,20 @@ class Record:
     def fail_set(self, reason: str, message: str) -> None:
         fail_set(self._draft, reason, message)
 
-    def failed_attempt(self, reason: str, child: Child, pod: FailedContainer, step: int | None) -> None:
+    def record_attempt(self, reason: str, child: Child, pod: FailedContainer, step: int | None) -> None:
         """Add the attempt that ends to the history. `step`: the escalation step of the rule, if it has several."""
         failure = child.job.failure
         message = f"{failure.reason}: {failure.message}" if failure else ""
         attempt = FailedAttempt(
             attempt=self._attempt,
             reason=reason,
-            message=message.encode()[:MESSAGE_LIMIT].decode(errors="ignore"),
+            message=message.encode()[:MAX_MESSAGE_BYTES].decode(errors="ignore"),
             failed_job=child.name,
             pod=pod.pod,
             node=pod.node,
             container=pod.container,
             exit_code=pod.exit_code,
-            pod_reason=pod.kubelet_reason.encode()[:REASON_LIMIT].decode(errors="ignore"),
+            pod_reason=pod.kubelet_reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore"),
             termination_message=pod.message,
             step=step,
         )
@@ -143,9 +143,9 @@ def _restart_parts(draft: StatusDraft, parts: Mapping[str, _PartRestart]) -> Non
         towards_max = stored.job_restarts_count_towards_max
         return msgspec.structs.replace(
             new_entry,
-            job_restarts=raise_counters(stored.job_restarts, part.replicas, chain(part.jobs, all_indexes)),
-            job_restarts_count_towards_max=raise_counters(towards_max, part.replicas, part.counted)
-            if part.counted
+            job_restarts=raise_counters(stored.job_restarts, part.replicas, chain(part.job_indexes, all_indexes)),
+            job_restarts_count_towards_max=raise_counters(towards_max, part.replicas, part.counted_indexes)
+            if part.counted_indexes
             else towards_max,
         )
 

@@ -54,7 +54,7 @@ class GroupPlan:
 
     - `forest`: the trees that the spec wants; None: the set runs without groups.
     - `condition`: the condition SchedulingObjectsReady; None: not changed.
-    - `scheduled`: whether every group was scheduled. `refused`: (name, message) of each PodGroup that kube-scheduler
+    - `is_scheduled`: whether every group was scheduled. `refused`: (name, message) of each PodGroup that kube-scheduler
       cannot place.
     - `startable`: names of the Jobs in groups that may run; None: all. Jobs without a group may run in either case.
     - `is_final`: whether `forest` is final. It becomes final when it is known which groups the API server serves.
@@ -64,7 +64,7 @@ class GroupPlan:
     forest: Forest | None
     actions: tuple[Action, ...] = ()
     condition: State | None = None
-    scheduled: bool = False
+    is_scheduled: bool = False
     refused: tuple[tuple[str, str], ...] = ()
     startable: frozenset[str] | None = None
     is_final: bool = True
@@ -72,10 +72,10 @@ class GroupPlan:
 
     def may_run(self, job: str) -> bool:
         """Whether groups allow the Job to be created or resumed."""
-        return self.startable is None or job in self.startable or (not self.closed and self.group_of(job) is None)
+        return self.startable is None or job in self.startable or (not self.is_closed and self.group_of(job) is None)
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether no Job may run, in a group or not, because the set has too many Jobs."""
         return self.forest is None and self.startable is not None
 
@@ -142,13 +142,8 @@ def _without_api(js: JobSet, wanted_forest: Forest, reason: str, message: str, *
 
 def _is_ungrouped(ctx: GroupContext, child: Child) -> bool:
     """Whether a Job runs without its wanted group. Other pods of the group would wait for the Job's pods forever."""
-    job = child.job
-    return (
-        not job.spec.suspend
-        and not child.deleting
-        and not job.spec.template.spec.pod_group
-        and ctx.wanted.of_job(child.name) is not None
-    )
+    has_group = bool(child.job.spec.template.spec.pod_group)
+    return child.may_run and not has_group and ctx.wanted.of_job(child.name) is not None
 
 
 def _free_groups(ctx: GroupContext) -> GroupPlan:
@@ -198,7 +193,7 @@ def _arrange(ctx: GroupContext, released: set[str], creation_limit: int) -> Grou
         actions,
         _ready_condition(len(released_groups), is_ending=is_ending, is_complete=not actions),
         # The status of a group that is being deleted describes pods of the earlier attempt.
-        scheduled=bool(pod_groups) and not is_ending and all(is_scheduled(ctx, group) for group in pod_groups),
+        is_scheduled=bool(pod_groups) and not is_ending and all(is_scheduled(ctx, group) for group in pod_groups),
         refused=tuple((group.name, message) for group in pod_groups if (message := refusal(ctx, group))),
         startable=frozenset(job for root in roots if root.name not in closed_roots for job, _ in jobs_below(root)),
     )

@@ -6,24 +6,24 @@ from api.children import Counters, build_job, job_in_group, with_pod_label, with
 from api.layout import JobRange
 from api.spares import GATE as SPARES
 from api.spares import with_domain_affinity
+from controllers.planning.child_jobs import restarts_of_job
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
 from kube.model.meta import JSON
 
 
-def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = None) -> JSON:
-    """The wanted body of the Job with this index. `attempt`: the Job's own restart counter, if the Job exists."""
-    if attempt is None:
-        restarts = ctx.job_restarts.get(jobs.replicated_job.name, ())
-        if restarts:  # a Job without the label counts as never restarted
-            attempt = restarts[index] if index < len(restarts) else 0
+def job_body(ctx: Context, jobs: JobRange, index: int, restarts: int | None = None) -> JSON:
+    """The wanted body of the Job with this index. `restarts`: the Job's own restart counter, if the Job exists."""
+    counters = ctx.job_restarts.get(jobs.replicated_job.name, ())
+    if restarts is None and counters:  # a Job without the label counts as never restarted
+        restarts = restarts_of_job(counters, index)
     job = build_job(
         ctx.js,
         ctx.layout,
         jobs,
         jobs.position(ctx.js.metadata.name, index),
         gates=ctx.gates,
-        counters=Counters(attempt, ctx.status.execution_attempts),
+        counters=Counters(restarts, ctx.status.execution_attempts),
     )
     if (pod_group := ctx.groups.group_of(job["metadata"]["name"])) is not None:
         job = job_in_group(job, pod_group.template, pod_group.name)

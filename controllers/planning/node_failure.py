@@ -79,7 +79,7 @@ def sort_lost_pods(
     A pod that has ended is not a failure, and neither is a pod that is being deleted while its Job has all of its pods.
     The Job then has a replacement or, with in-place restart, has not noticed the deletion yet.
     """
-    running = {child.job.metadata.uid: child for child in children if not (child.deleting or child.job.spec.suspend)}
+    running = {child.job.metadata.uid: child for child in children if child.may_run}
     failed_jobs: dict[str, tuple[Child, PodOnTaintedNode]] = {}
     replaced_pods: list[tuple[Child, PodOnTaintedNode]] = []
     for pod in pods:

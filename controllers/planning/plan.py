@@ -146,7 +146,7 @@ def _take_steps(ctx: Context) -> Plan:
 
 def _final_plan(ctx: Context, combined_plan: Plan) -> Plan:
     """The final plan. A status in which only counts differ may wait for the next write."""
-    stored, counted = ctx.js.status, ctx.counted
+    stored, counted = ctx.js.status, ctx.counted_status
     status = counted if combined_plan.status is None else combined_plan.status
     requeue_after, differs = combined_plan.requeue_after, status != stored
     delay = _write_delay(ctx, status) if differs else 0
@@ -169,7 +169,7 @@ def _final_plan(ctx: Context, combined_plan: Plan) -> Plan:
         counters=counts_status,
         events=combined_plan.events if is_written else (),
         requeue_after=requeue_after,
-        queued=ctx.queued,
+        queued=ctx.queued_jobs,
         counts_wait=differs and not is_written,
     )
 

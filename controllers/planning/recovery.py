@@ -48,16 +48,12 @@ def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
         times = replace(times, running=is_running, since=counted_until if is_counting else "")
     was_over = _is_over(times)
     if not (was_over or ctx.js.spec.suspend):
-        times = replace(
-            times, attempts=(*times.attempts[:-1], _with_progress(ctx, times.attempts[-1], runs=is_running))
-        )
+        times = _with_progress(ctx, times, runs=is_running)
     if begins_attempt or (is_restart and was_over):
-        since = failure_time or _lost_since(old_times, now) if is_restart else _started_at(ctx)
+        since = (failure_time or _lost_since(old_times, now)) if is_restart else _started_at(ctx)
         times = _begin(times, status.execution_attempts, since, now, restarts=is_restart)
         if is_running and not is_restart:
-            times = replace(
-                times, attempts=(*times.attempts[:-1], _with_progress(ctx, times.attempts[-1], runs=is_running))
-            )
+            times = _with_progress(ctx, times, runs=True)
     return replace(status, recovery=times)
 
 
@@ -167,8 +163,9 @@ def _begin(recovery: Recovery, attempt: int, since: str, now: str, *, restarts: 
     return replace(recovery, attempts=(*recovery.attempts, entry)[-MAX_HISTORY:])
 
 
-def _with_progress(ctx: Context, entry: AttemptTimes, *, runs: bool) -> AttemptTimes:
-    """The entry with the times at which old pods were gone, all Jobs were created, and all were ready."""
+def _with_progress(ctx: Context, recovery: Recovery, *, runs: bool) -> Recovery:
+    """The times; their last entry with the times at which old pods were gone, and all Jobs were created and ready."""
+    entry = recovery.attempts[-1]
     until_now = elapsed_seconds(entry.since, ctx.now)
     newest = max((job.metadata.creation_timestamp or "" for job in ctx.observed.jobs), default="")
     lacks_jobs = _lacks_jobs(ctx)
@@ -183,7 +180,8 @@ def _with_progress(ctx: Context, entry: AttemptTimes, *, runs: bool) -> AttemptT
     if has_no_old_pods and created is None and not lacks_jobs:
         created = last_created
     ready = until_now if runs else None
-    return replace(entry, drained_after_seconds=drained, created_after_seconds=created, ready_after_seconds=ready)
+    entry = replace(entry, drained_after_seconds=drained, created_after_seconds=created, ready_after_seconds=ready)
+    return replace(recovery, attempts=(*recovery.attempts[:-1], entry))
 
 
 def _lacks_jobs(ctx: Context) -> bool:

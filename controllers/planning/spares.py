@@ -16,7 +16,6 @@ from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus, SpareStatus
 from api.names import job_name_prefix
 from api.spares import running_part, spares_of
-from controllers.planning.actions import DeleteJob
 from controllers.planning.child_jobs import ChildJobs, integer
 from controllers.planning.observed import Observed, Spares
 
@@ -106,12 +105,6 @@ def with_spare_entries(status: JobSetStatus, js: JobSet, all_spares: Iterable[Sp
     )
     in_order = sorted((*status.replicated_jobs_status, *entries), key=lambda entry: entry.name, reverse=True)
     return msgspec.structs.replace(status, replicated_jobs_status=tuple(in_order))
-
-
-def deletions(jobs: Iterable[Job]) -> list[DeleteJob]:
-    """The actions that delete those of the Jobs that are not being deleted yet."""
-    not_deleting = (job.metadata for job in jobs if job.metadata.deletion_timestamp is None)
-    return [DeleteJob(meta.name, meta.uid) for meta in not_deleting]
 
 
 def holds_room(job: Job) -> bool:

@@ -48,15 +48,15 @@ class Stages:
         self._ordered = is_ordered(js.spec)
         self._stages = stages(js.spec)
         self._awaited_ready, self._with_running_dependents = _awaited_ready(js, self._running, ordered=self._ordered)
-        self._state = js.spec.execution_policy.replicated_jobs_status if js.spec.execution_policy else ""
-        self._last = self._last_released()
-        self._released = {rjob.name for stage in self._stages[: self._last + 1] for rjob in stage}
+        self._awaited_state = js.spec.execution_policy.replicated_jobs_status if js.spec.execution_policy else ""
+        self._last_released_index = self._last_released()
+        self._released = {rjob.name for stage in self._stages[: self._last_released_index + 1] for rjob in stage}
         # In an ordered start: the first ReplicatedJob that has not started. Later ReplicatedJobs wait for it.
         self._first_unstarted = (
-            next((name for name in self._replicas if not self.started(name)), None) if self._ordered else None
+            next((name for name in self._replicas if not self.has_started(name)), None) if self._ordered else None
         )
 
-    def started(self, name: str) -> bool:
+    def has_started(self, name: str) -> bool:
         """Whether every Job of the ReplicatedJob is ready or has succeeded, or was so earlier in this attempt."""
         counts = self._counts.get(name)
         if counts is None:
@@ -84,19 +84,20 @@ class Stages:
         for rjob in self._replicated_jobs:
             if self.may_start(rjob):
                 yield rjob
-                if self._ordered and not self._suspended and not self.started(rjob.name):
+                if self._ordered and not self._suspended and not self.has_started(rjob.name):
                     return
 
     @property
     def all_started(self) -> bool:
         """Whether every ReplicatedJob that may start has started."""
-        return all(self.started(rjob.name) for rjob in self._replicated_jobs if self.may_start(rjob))
+        return all(self.has_started(rjob.name) for rjob in self._replicated_jobs if self.may_start(rjob))
 
-    def unmet(self, rjob: ReplicatedJob) -> tuple[Unmet, ...]:
+    def unmet_dependencies(self, rjob: ReplicatedJob) -> tuple[Unmet, ...]:
         """What the ReplicatedJob waits for, by any ordering field of the spec; empty if it may start."""
         if self._stages:
-            names = [awaited.name for awaited in self._stage_before(rjob.name) if not self.reached(awaited.name)]
-            return tuple(Unmet(name, self._state, self.progress(name), self._replicas[name]) for name in names)
+            awaited_names = (awaited.name for awaited in self._stage_before(rjob.name))
+            names = [name for name in awaited_names if not self.has_reached_state(name)]
+            return tuple(Unmet(name, self._awaited_state, self.progress(name), self._replicas[name]) for name in names)
         if self._ordered:
             return (
                 (self._unmet_state(self._first_unstarted, "Ready"),)
@@ -113,7 +114,7 @@ class Stages:
         done = counts.succeeded if state == "Complete" else counts.ready + counts.succeeded
         return Unmet(name, state, done, self._replicas[name])
 
-    def reached(self, name: str) -> bool:
+    def has_reached_state(self, name: str) -> bool:
         """Whether every Job of the ReplicatedJob has reached the state that executionPolicy requires.
 
         In a suspended set only succeeded Jobs count, since pods that still run are about to end.
@@ -123,10 +124,10 @@ class Stages:
     def progress(self, name: str) -> int:
         """How many Jobs of the ReplicatedJob have reached the state that executionPolicy requires."""
         counts = self._counts[name]
-        if self._state not in {"Ready", "Active"}:
+        if self._awaited_state not in {"Ready", "Active"}:
             return counts.succeeded
         tally = self._tally(name)
-        in_state = counts.ready - tally.suspended_ready if self._state == "Ready" else tally.started
+        in_state = counts.ready - tally.suspended_ready if self._awaited_state == "Ready" else tally.started
         return counts.succeeded + (0 if self._suspended else in_state)
 
     def status_entries(self) -> tuple[ReplicatedJobStatus, ...]:
@@ -142,7 +143,7 @@ class Stages:
 
     def _reached_by(self, counts: ReplicatedJobStatus) -> dict[str, bool]:
         """The fields of `REACHED`. Only ReplicatedJobs that other ReplicatedJobs wait for are marked as started."""
-        started = counts.name in self._awaited_ready and self.started(counts.name)
+        started = counts.name in self._awaited_ready and self.has_started(counts.name)
         return {"started": started, "released": counts.released}
 
     @property
@@ -150,12 +151,13 @@ class Stages:
         """The last released stage, such as `trainer (2/3)`; empty if the set has no stages."""
         if not self._stages:
             return ""
-        return f"{stage_name(self._stages[self._last])} ({self._last + 1}/{len(self._stages)})"
+        title = stage_name(self._stages[self._last_released_index])
+        return f"{title} ({self.last_released_number}/{self.stage_count})"
 
     @property
     def last_released_number(self) -> int:
         """The number of the last released stage, from 1; 0 if the set has no stages."""
-        return self._last + 1 if self._stages else 0
+        return self._last_released_index + 1 if self._stages else 0
 
     @property
     def stage_count(self) -> int:
@@ -169,13 +171,13 @@ class Stages:
         released = (rjob for rjob in self._replicated_jobs if rjob.name in self._released)
         return set().union(*(mounted_names(rjob.pod_spec) for rjob in released))
 
-    def newly_released(self) -> dict[int, Stage]:
+    def newly_released_stages(self) -> dict[int, Stage]:
         """Released stages that the status does not record as released, by their number from 1; none while suspended."""
         if self._suspended:
             return {}
         return {
             number: stage
-            for number, stage in enumerate(self._stages[: self._last + 1], 1)
+            for number, stage in enumerate(self._stages[: self._last_released_index + 1], 1)
             if not all(self._counts[rjob.name].released for rjob in stage)
         }
 
@@ -183,16 +185,16 @@ class Stages:
         """The stage that the stage of this ReplicatedJob waits for; empty for released stages."""
         if not self._stages or name in self._released:
             return ()
-        number = next(n for n, stage in enumerate(self._stages) if any(rjob.name == name for rjob in stage))
-        return self._stages[number - 1]
+        index = next(i for i, stage in enumerate(self._stages) if any(rjob.name == name for rjob in stage))
+        return self._stages[index - 1]
 
     def _last_released(self) -> int:
         """Index of the last stage that may start: it was released before, or the stage before it has been reached."""
         last = 0
-        for number, stage in enumerate(self._stages):
-            is_reached = all(self.reached(rjob.name) for rjob in self._stages[last])
+        for index, stage in enumerate(self._stages):
+            is_reached = all(self.has_reached_state(rjob.name) for rjob in self._stages[last])
             if is_reached or any(self._was_released(rjob.name) for rjob in stage):
-                last = number
+                last = index
         return last
 
     def _was_released(self, name: str) -> bool:
@@ -204,7 +206,7 @@ class Stages:
         counts = self._counts.get(name)
         if counts is None:
             return False
-        return counts.succeeded == self._replicas[name] if status == "Complete" else self.started(name)
+        return counts.succeeded == self._replicas[name] if status == "Complete" else self.has_started(name)
 
 
 def _awaited_ready(

@@ -71,7 +71,7 @@ def test_a_new_jobset_of_the_same_name_starts_with_nothing_but_departed_jobs():
     memories = Memories()
     followed = filled(memories.get_or_create(WHO, "1")).followed_pods
     assert memories.get_or_create(WHO, "2") == Memory("2", departed={"job": JOB})
-    assert followed.over, "its watch of old pods has not ended"
+    assert followed.is_over, "its watch of old pods has not ended"
     assert len(memories) == 1
 
 

@@ -11,7 +11,7 @@ from api import keys
 from api.elastic import GATE, ReducedReplicas
 from api.jobset import ReplicatedJob
 from controllers.planning.attempts import restart_set
-from controllers.planning.child_jobs import Child, integer
+from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.elastic import PLANNED, REASON, RESIZED, capacity_policy, reducible, replacements
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
@@ -47,7 +47,7 @@ def _adapt(ctx: Context) -> Partial:
         return draft_result(draft)
     pods = unschedulable(ctx.observed.pending_pods, policy.shrink_after_seconds, ctx.now)
     names = reducible(ctx.js) if pods else frozenset()
-    waiting = (child for child in ctx.children.active if child.job.metadata.uid in pods and _runs(child))
+    waiting = (child for child in ctx.children.active if child.job.metadata.uid in pods and child.may_run)
     without_node = replacements(ctx.js, (child for child in waiting if child.replicated_job in names))
     if not without_node:
         return draft_result(draft)
@@ -73,7 +73,7 @@ def _resize(ctx: Context, draft: StatusDraft) -> bool:
     elastic = {rjob.name: rjob for rjob in ctx.js.spec.replicated_jobs if rjob.elastic is not None}
     reported_sizes: dict[str, set[int]] = {name: set() for name in elastic}
     for child in ctx.children.active:
-        if child.replicated_job in reported_sizes and _runs(child):
+        if child.replicated_job in reported_sizes and child.may_run:
             number = integer(child.job.spec.template.metadata.labels.get(keys.REPLICATED_JOB_REPLICAS))
             reported_sizes[child.replicated_job] |= {number} if number is not None else set()
     old_sizes = {name: max(sizes) for name, sizes in reported_sizes.items() if sizes - {elastic[name].replicas}}
@@ -96,16 +96,12 @@ def _set_sizes(ctx: Context, draft: StatusDraft, sizes: dict[str, int]) -> None:
     draft.update(reduced_replicas=(*other_entries, *new))
 
 
-def _runs(child: Child) -> bool:
-    return not (child.deleting or child.job.spec.suspend)
-
-
 def _may_have_old_pods(ctx: Context) -> bool:
     """Whether pods of an earlier attempt may still use resources that the new pods wait for."""
     return bool(ctx.children.previous) or ctx.leftovers != frozenset()
 
 
-def _reduced_size(rjob: ReplicatedJob, without_node: int) -> int:
-    """How many Jobs to continue with if pods of `without_node` Jobs find no node."""
+def _reduced_size(rjob: ReplicatedJob, nodeless_jobs: int) -> int:
+    """How many Jobs to continue with if pods of `nodeless_jobs` Jobs find no node."""
     min_replicas = rjob.elastic.min if rjob.elastic is not None else rjob.replicas
-    return max(min_replicas, rjob.replicas - without_node)
+    return max(min_replicas, rjob.replicas - nodeless_jobs)

@@ -111,7 +111,7 @@ class _Decisions:
         self._draft = draft
         self._record = Record(draft)
         self._stored_steps = draft.status.failure_policy_steps
-        self._counted_in_parts = counted_part_restarts(draft.status) if ctx.gates["RestartJob"] else 0
+        self._counted_part_restarts = counted_part_restarts(draft.status) if ctx.gates["RestartJob"] else 0
 
     def decide(self, failures: Sequence[Failure]) -> list[Child]:
         """Decide about each failure in turn, until the whole set fails or restarts.
@@ -202,7 +202,7 @@ class _Decisions:
             message = f"applying {action.name} failure policy action {first_failure}"
             reason = self._record.restart(rule, action, failure.child, failure.rjob.replicas, message)
         if reason:
-            self._record.failed_attempt(reason, failure.child, pod, step_taken)
+            self._record.record_attempt(reason, failure.child, pod, step_taken)
         return bool(reason)
 
     def _set_failure(self, rule: FailurePolicyRule | None, action: FailureAction) -> tuple[str, str] | None:
@@ -219,7 +219,7 @@ class _Decisions:
                 return "ReachedMaxRestarts", f"{too_many} of failure policy rule {rule.name}"
         used = status.restarts_count_towards_max
         if self._gates["RestartJob"]:
-            used += self._counted_in_parts + self._record.newly_counted_in_parts
+            used += self._counted_part_restarts + self._record.newly_counted_part_restarts
         if action.counts_restarts and used >= self._policy.max_restarts:
             return "ReachedMaxRestarts", too_many
         return None

@@ -1,7 +1,7 @@
 """Step: create and change scheduling groups, before the Jobs that are their members (spec.scheduling)."""
 
 from api import keys
-from controllers.planning.actions import delete
+from controllers.planning.actions import deletions
 from controllers.planning.context import Context
 from controllers.planning.group_context import is_misplaced
 from controllers.planning.groups import NOT_A_WARNING
@@ -19,17 +19,17 @@ def arrange_groups(ctx: Context) -> Partial:
     if groups.is_freed:  # the condition was about the freed groups
         draft.remove_condition(keys.GROUPS_SCHEDULED)
     is_final = ctx.observed.groups is not None and groups.is_final
-    wrong_jobs = delete(c for c in ctx.children.active if is_misplaced(c, groups.forest)) if is_final else ()
+    wrong_jobs = deletions(c.job for c in ctx.children.active if is_misplaced(c, groups.forest)) if is_final else ()
     if groups.condition is not None:
         true, reason, message = groups.condition
         event_type = "Normal" if true or reason in NOT_A_WARNING else "Warning"
         draft.set_condition(
             keys.GROUPS_READY, true=true, reason=reason, message=message, event_type=event_type, add_false=True
         )
-    if groups.scheduled:
+    if groups.is_scheduled:
         message = "every group has been scheduled"
         draft.set_condition(keys.GROUPS_SCHEDULED, true=True, reason="Scheduled", message=message)
-    reported_group = "" if groups.scheduled else _report_refusal(ctx, draft)
+    reported_group = "" if groups.is_scheduled else _report_refusal(ctx, draft)
     return draft_result(draft, *groups.actions, *wrong_jobs, reported_group=reported_group)
 
 

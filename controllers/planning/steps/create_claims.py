@@ -12,7 +12,7 @@ from controllers.planning.partial import NOTHING, Partial
 
 def create_claims(ctx: Context) -> Partial:
     """Create the wanted claims that do not exist."""
-    if not ctx.creates or not ctx.js.spec.volume_claim_policies:
+    if not ctx.may_create or not ctx.js.spec.volume_claim_policies:
         return NOTHING
     mounted = ctx.stages.mounted_volumes()
     wanted_claims = [

@@ -66,7 +66,7 @@ def _may_create(ctx: Context) -> bool:
     """Whether any Jobs may be created. None may before it is known which Jobs have leftover pods."""
     waits_for_all_jobs = ctx.failure_policy.restart_strategy == "BlockingRecreate"
     is_blocked = waits_for_all_jobs and bool(ctx.children.previous or ctx.leftovers)
-    return ctx.creates and ctx.leftovers is not None and not is_blocked and not ctx.groups.closed
+    return ctx.may_create and ctx.leftovers is not None and not is_blocked and not ctx.groups.is_closed
 
 
 def _is_missing(ctx: Context, name: str, index: int) -> bool:

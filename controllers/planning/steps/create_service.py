@@ -16,7 +16,7 @@ from kube.model.meta import Owner
 def create_service(ctx: Context) -> Partial:
     """Create the Service, or warn that a Service of another owner has its name."""
     js, service = ctx.js, ctx.observed.service
-    if not ctx.creates or not js.dns_enabled:
+    if not ctx.may_create or not js.dns_enabled:
         return NOTHING
     if service is None:
         return Partial(actions=(CreateService(build_service(js)),))

@@ -5,7 +5,7 @@ while the Job runs, so Jobs whose pods find no node are deleted, and created aga
 """
 
 from api.avoided_nodes import GATE, avoided_node_names, nodes_to_avoid
-from controllers.planning.actions import delete_unfinished
+from controllers.planning.actions import deletions_of_unfinished
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.start_timeout import without_node
@@ -45,5 +45,5 @@ def drop_failed_nodes(ctx: Context) -> Partial:
         draft.add_event("Warning", "AvoidedNodeDropped", f"{note} node: {pods[uid].reason}")
     # After a crash behind the write of the status, the Jobs still avoid the dropped node, and are only deleted.
     return draft_result(
-        draft, *delete_unfinished(job for job, _ in avoiding_jobs.values()), kind=Stop, status_first=True
+        draft, *deletions_of_unfinished(job for job, _ in avoiding_jobs.values()), kind=Stop, status_first=True
     )

@@ -2,11 +2,12 @@
 
 from api.batch import Job
 from api.spares import GATE
+from controllers.planning.actions import deletions
 from controllers.planning.context import Context
 from controllers.planning.finished import has_finished
 from controllers.planning.observed import Spares
 from controllers.planning.partial import Partial, draft_result
-from controllers.planning.spares import deletions, jobs_by_index, wanted_indexes
+from controllers.planning.spares import jobs_by_index, wanted_indexes
 
 
 def end_spares(ctx: Context) -> Partial:

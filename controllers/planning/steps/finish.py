@@ -6,7 +6,7 @@ See docs/reference/lifecycle.md#time-to-live.
 from dataclasses import replace
 
 from api.jobset import JobSet
-from controllers.planning.actions import Action, DeleteJobSet, delete_unfinished
+from controllers.planning.actions import Action, DeleteJobSet, deletions_of_unfinished
 from controllers.planning.context import Context
 from controllers.planning.finished import has_finished, time_to_live
 from controllers.planning.groups import release_groups
@@ -20,7 +20,7 @@ def finish(ctx: Context) -> Partial:
     children = ctx.children
     recognized = (*children.active, *children.previous, *children.surplus, *children.redundant)
     jobs = (*(child.job for child in recognized if not child.was_deleted), *children.unrecognized)
-    actions: list[Action] = [*delete_unfinished(jobs), *release_groups(ctx.observed.groups)]
+    actions: list[Action] = [*deletions_of_unfinished(jobs), *release_groups(ctx.observed.groups)]
     expiry = expire(ctx.js, ctx.now)
     return replace(expiry, actions=(*actions, *expiry.actions))
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from api.spare_pods import PoolPod
 from api.spares import GATE, rank_of
-from controllers.planning.actions import DeleteJob, EndSpare, GivePlace, LiftGate, PoolQuery
+from controllers.planning.actions import DeleteJob, EndSpare, GivePlace, LiftGate, PoolQuery, deletions
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.spare_domains import decide_handover, pods_without_leader
@@ -24,7 +24,6 @@ from controllers.planning.spare_places import (
     promises_to_pods,
     replicated_jobs_with_spares,
 )
-from controllers.planning.spares import deletions
 from controllers.planning.status import StatusDraft
 
 PLACE_COOLDOWN = 30.0

@@ -8,6 +8,7 @@ step has changed the status.
 import functools
 import math
 from collections import Counter
+from collections.abc import Iterable
 
 import msgspec
 
@@ -16,13 +17,13 @@ from api.elastic import GATE, ReducedReplicas
 from api.layout import layout_of
 from api.names import job_name
 from api.placeholders import missing_job_indexes
-from controllers.planning.actions import CreateJob, DeleteJob
+from controllers.planning.actions import CreateJob, DeleteJob, deletions
 from controllers.planning.attempts import restart_set
 from controllers.planning.context import Context
 from controllers.planning.elastic import PLANNED, RESTORED, capacity_policy
 from controllers.planning.partial import NOTHING, Partial, draft_result
 from controllers.planning.placeholders import placeholder_body
-from controllers.planning.spares import deletions, holds_room
+from controllers.planning.spares import holds_room
 from controllers.planning.status import StatusDraft, list_some
 from kube.model.meta import age
 
@@ -43,7 +44,7 @@ def grow_back(ctx: Context) -> Partial:
     entries = _count_held(ctx, stored, deleted, is_steady=is_steady)
     if entries != stored:
         draft.update(reduced_replicas=entries)
-    if not is_steady or ctx.status != ctx.counted:
+    if not is_steady or ctx.status != ctx.counted_status:
         return draft_result(draft, *deleted)
     missing_jobs = {name: len(indexes) for name, indexes in missing_job_indexes(ctx.observed.jobset).items()}
     holds_all = all(entry.held == missing_jobs[entry.name] for entry in entries)
@@ -78,7 +79,7 @@ def _is_steady(ctx: Context) -> bool:
 
 
 def _count_held(
-    ctx: Context, stored: tuple[ReducedReplicas, ...], deleted: list[DeleteJob], *, is_steady: bool
+    ctx: Context, stored: tuple[ReducedReplicas, ...], deleted: Iterable[DeleteJob], *, is_steady: bool
 ) -> tuple[ReducedReplicas, ...]:
     """The entries with the number of places that placeholders hold now.
 

@@ -14,17 +14,17 @@ from api.batch import Job, is_job_ready
 from api.layout import JobRange
 from api.names import job_name
 from api.spares import GATE
-from controllers.planning.actions import CreateJob, DeleteJob
+from controllers.planning.actions import CreateJob, DeleteJob, deletions
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
 from controllers.planning.job_bodies import job_body
 from controllers.planning.partial import NOTHING, Partial
 from controllers.planning.spare_places import is_steady
-from controllers.planning.spares import deletions, jobs_by_index, wanted_indexes
+from controllers.planning.spares import jobs_by_index, wanted_indexes
 from kube.model.meta import seconds_between
 
-RETRY = 60
+RETRY_SECONDS = 60
 """A Job of spares that has ended by itself is created again at the earliest so many seconds after its creation."""
 
 _Order = tuple[int, str]
@@ -37,7 +37,7 @@ def keep_spares(ctx: Context) -> Partial:
 
     Spares that may be pending because of nodes to avoid, or may be outside of the group's domain, are created again.
     """
-    if not ctx.gates[GATE] or ctx.js.spec.suspend or ctx.status != ctx.counted:
+    if not ctx.gates[GATE] or ctx.js.spec.suspend or ctx.status != ctx.counted_status:
         return NOTHING
     actions: list[CreateJob | DeleteJob] = []
     waits: list[float] = []
@@ -49,7 +49,7 @@ def keep_spares(ctx: Context) -> Partial:
         jobs = {index: job for index, job in jobs_by_index(ctx.js.metadata.name, spares).items() if index in wanted}
         for job in jobs.values():
             if job.outcome is not None:
-                seconds_left = RETRY - seconds_between(job.metadata.creation_timestamp or ctx.now, ctx.now)
+                seconds_left = RETRY_SECONDS - seconds_between(job.metadata.creation_timestamp or ctx.now, ctx.now)
                 actions += deletions([job] if seconds_left <= 0 else [])
                 waits += [seconds_left] if seconds_left > 0 else []
         jobs_are_ready = is_steady(ctx, group.spare_for)

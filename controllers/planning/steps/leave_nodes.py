@@ -117,7 +117,7 @@ def _pods_by_node(ctx: Context) -> PodsByNode:
 def _pods_of_attempt(ctx: Context) -> list[PodOnTaintedNode]:
     """The observed pods to move whose Jobs run; none while the set is suspended."""
     active = () if ctx.js.spec.suspend else ctx.children.active
-    running = {child.job.metadata.uid for child in active if not (child.deleting or child.job.spec.suspend)}
+    running = {child.job.metadata.uid for child in active if child.may_run}
     return [pod for pod in ctx.observed.pods_to_move if pod.job_uid in running]
 
 

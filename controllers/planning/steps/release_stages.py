@@ -15,7 +15,7 @@ def release_stages(ctx: Context) -> Partial:
     """Record in the status which stages are released now, with an event for each stage."""
     if not ctx.stages.stage_count and not ctx.status.current_stage:
         return NOTHING
-    draft, released = ctx.draft(), ctx.stages.newly_released()
+    draft, released = ctx.draft(), ctx.stages.newly_released_stages()
     names = {rjob.name for stage in released.values() for rjob in stage}
     draft.update_replicated_jobs(names, lambda entry: msgspec.structs.replace(entry, released=True))
     for number, stage in released.items():

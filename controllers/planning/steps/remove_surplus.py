@@ -1,6 +1,6 @@
 """Step: delete Jobs whose index the spec no longer has, and Jobs that run although their index has completed."""
 
-from controllers.planning.actions import delete, delete_unfinished
+from controllers.planning.actions import deletions, deletions_of_unfinished
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, draft_result
 from controllers.planning.status import list_some
@@ -17,4 +17,5 @@ def remove_surplus(ctx: Context) -> Partial:
         strays = [f"job {job.metadata.name!r}" for job in children.unrecognized]
         advice = "owned by this JobSet, but its labels or its name are none of its Jobs': delete it"
         draft.warn("StrayJob", list_some(strays, advice, ctx.limits))
-    return draft_result(draft, *delete(children.surplus[::-1]), *delete_unfinished(redundant))
+    surplus = [child.job for child in reversed(children.surplus)]
+    return draft_result(draft, *deletions(surplus), *deletions_of_unfinished(redundant))

@@ -1,7 +1,7 @@
 """Step: delete Jobs of earlier attempts. A large set deletes them in batches if no foreign Jobs have its name label."""
 
 from controllers.planning import batch_deletion
-from controllers.planning.actions import delete
+from controllers.planning.actions import deletions
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial
 
@@ -16,6 +16,6 @@ def retire_old_attempts(ctx: Context) -> Partial:
     batched = {name for batch in batches for name, _ in batch.jobs}
     waits_for_pods = batch_deletion.has_earlier_attempt(ctx.js, ctx.children) or ctx.leftovers != frozenset()
     return Partial(
-        actions=(*delete([child for child in old_jobs if child.name not in batched]), *batches),
+        actions=(*deletions(child.job for child in old_jobs if child.name not in batched), *batches),
         follow_pods=ctx.may_leave_pods and waits_for_pods,
     )

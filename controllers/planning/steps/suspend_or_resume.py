@@ -3,7 +3,7 @@
 from api import keys
 from api.layout import JobRange
 from api.suspension import deletes_jobs_on_suspend, leaves_suspension_to_others
-from controllers.planning.actions import DeleteJob, PatchJob, delete_unfinished
+from controllers.planning.actions import DeleteJob, PatchJob, deletions_of_unfinished
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.group_context import is_misplaced
@@ -29,8 +29,8 @@ def _suspend(ctx: Context) -> Partial:
     actions: list[PatchJob | DeleteJob] = []
     for child in ctx.children.active:
         if deletes and child.job.status.start_time is not None:
-            actions += delete_unfinished([child.job])
-        elif not child.job.spec.suspend and not child.deleting:
+            actions += deletions_of_unfinished([child.job])
+        elif child.may_run:
             actions.append(suspend(child))
     message = "jobset is suspended"
     is_new = draft.set_condition(keys.SUSPENDED, true=True, reason="SuspendedJobs", message=message)

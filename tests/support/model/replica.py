@@ -214,7 +214,7 @@ class OldPods:
 
     def arrive(self, most: int = 1_000_000) -> None:
         """The first list, and then the next events."""
-        if self._of is None or self._of.over:
+        if self._of is None or self._of.is_over:
             return
         if not self._of.pods.synced:
             self._list()
@@ -225,7 +225,7 @@ class OldPods:
 
     def relist(self) -> None:
         """What happened since is not sent, only what it led to."""
-        if self._of is not None and not self._of.over:
+        if self._of is not None and not self._of.is_over:
             self._place = len(self._log)
             self._list()
 

@@ -299,7 +299,7 @@ class Instance:
         followed = [
             memory.followed_pods for memory in self._memories._records.values() if memory.followed_pods is not None
         ]
-        listing = any(not of.over and not of.pods.synced for of in followed)
+        listing = any(not of.is_over and not of.pods.synced for of in followed)
         soon = asyncio.get_running_loop().time() + BATCHED.delay
         keys = [entry for entry in self._queue._waiting.values() if not timers or entry.ready_at <= soon]
         return self._runs and not listing and not keys and not self._queue.unfinished_seconds()

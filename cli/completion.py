@@ -35,7 +35,7 @@ def add_completion(commands: Commands) -> None:
     parser.set_defaults(handler=_print)
 
 
-def answer_kubectl(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
+def kubectl_completions(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
     """The completions of the last word for kubectl, which runs `kubectl_complete-jobset WORDS`.
 
     Each line is a completion, with its description after a tab. The last line is a directive that lets the shell
@@ -60,7 +60,7 @@ def answer_kubectl(parser: argparse.ArgumentParser, words: Sequence[str]) -> str
     return f"{completions.getvalue()}\n{NO_FILES}\n" if completions.getvalue() else f"{FILES}\n"
 
 
-def completes_names(action: argparse.Action) -> None:
+def complete_with_names(action: argparse.Action) -> None:
     """Let the shell complete this argument with names of JobSets."""
     action.completer = jobset_names  # type: ignore[attr-defined] # argcomplete looks for it
 
@@ -74,7 +74,7 @@ def jobset_names(parsed_args: argparse.Namespace, **_: object) -> Sequence[str]:
 
     async def names() -> list[str]:
         target = {name: getattr(parsed_args, name) or "" for name in ("kubeconfig", "context", "namespace")}
-        async with asyncio.timeout(NAMES_TIMEOUT), session.connect(**target) as connection:
+        async with asyncio.timeout(NAMES_TIMEOUT), session.connect(session.ClusterFlags(**target)) as connection:
             return await session.jobset_names(connection)
 
     try:

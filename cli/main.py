@@ -41,10 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def complete_for_kubectl() -> int:
     """Print the completions for `kubectl jobset` and the typed words. Returns the exit code."""
-    from cli.completion import answer_kubectl  # noqa: PLC0415 (only for completions)
+    from cli.completion import kubectl_completions  # noqa: PLC0415 (only for completions)
 
     words = sys.argv[1:]
-    print(answer_kubectl(_parser(*words), words), end="")
+    print(kubectl_completions(_parser(*words), words), end="")
     return 0
 
 

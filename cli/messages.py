@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import TextIO
 
 
-def colorful(stream: TextIO) -> bool:
+def has_color(stream: TextIO) -> bool:
     """Whether a stream is a terminal with colors, and the user has not turned colors off."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 

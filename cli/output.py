@@ -12,7 +12,8 @@ from app.control_characters import CONTROL, escape
 from cli.messages import printable
 from jobset_client.scalars import plain_value
 
-FORMS: Final = ("json", "yaml")
+DATA_FORMATS: Final = ("json", "yaml")
+"""Values of the flag --output that `dump` takes."""
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _WIDTH = 2**31 - 1
 """Line width for YAML at which no text is folded."""
@@ -43,13 +44,13 @@ def _represent_text(dumper: Any, text: str) -> Any:
 _Dumper.add_representer(str, _represent_text)
 
 
-def dump(body: Mapping[str, Any], output: str, *, separated: bool = False) -> str:
-    """The object as indented JSON or YAML. `separated`: whether a YAML document begins with a separator."""
-    if output == "json":
+def dump(body: Mapping[str, Any], data_format: str, *, has_separator: bool = False) -> str:
+    """The object as indented JSON or YAML. `has_separator`: whether a YAML document begins with `---`."""
+    if data_format == "json":
         return json.dumps(body, indent=2) + "\n"
     return escape(
         yaml.dump(
-            dict(body), None, _Dumper, sort_keys=False, explicit_start=separated, default_flow_style=False,
+            dict(body), None, _Dumper, sort_keys=False, explicit_start=has_separator, default_flow_style=False,
             width=_WIDTH, allow_unicode=True,
         )
     )  # fmt: skip

@@ -91,30 +91,24 @@ def check_name(name: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def connect(*, kubeconfig: str = "", context: str = "", namespace: str = "") -> AsyncIterator[Session]:
-    """Connect with the user's credentials, for the length of the block. For empty arguments, see `ClusterFlags`.
+async def connect(flags: ClusterFlags) -> AsyncIterator[Session]:
+    """Connect with the user's credentials, for the length of the block.
 
     Raises `KubeError`, whose text names the kubeconfig if its credentials or its server are wrong.
     """
-    if namespace:
-        check_name(namespace)
-    credentials = await load(kubeconfig or None, context or None)
+    if flags.namespace:
+        check_name(flags.namespace)
+    credentials = await load(flags.kubeconfig or None, flags.context or None)
     silence_warning = _SilenceWarning(credentials.server)
     transport = HttpTransport(credentials, user_agent=user_agent(), metrics=silence_warning)
     try:
-        yield Session(Client(transport), namespace or credentials.namespace or "default")
+        yield Session(Client(transport), flags.namespace or credentials.namespace or "default")
     except (Unauthorized, BadRequest, TransportError) as error:
-        raise KubeError(
-            explain_error(error, kubeconfig, context) + _local_cluster_hint(error, credentials.server)
-        ) from error
+        text = explain_error(error, flags.kubeconfig, flags.context)
+        raise KubeError(text + _local_cluster_hint(error, credentials.server)) from error
     finally:
         silence_warning.cancel()
         await transport.close()
-
-
-def connect_to(flags: ClusterFlags) -> contextlib.AbstractAsyncContextManager[Session]:
-    """Connect to the cluster of the flags."""
-    return connect(kubeconfig=flags.kubeconfig, context=flags.context, namespace=flags.namespace)
 
 
 async def get_jobset(session: Session, name: str) -> JobSet:
@@ -128,18 +122,15 @@ async def get_jobset(session: Session, name: str) -> JobSet:
 async def open_jobset(named: NamedJobSet) -> AsyncIterator[tuple[Session, JobSet]]:
     """Connect, and read the JobSet. Raises `NoJobSetError`, also if the JobSet is deleted during the block."""
     name = jobset_name(named.name)
-    async with connect_to(named) as connection, explain_missing_jobset(connection, name):
+    async with connect(named) as connection, explain_missing_jobset(connection, name):
         yield connection, await get_jobset(connection, name)
 
 
 def _local_cluster_hint(error: KubeError, server: str) -> str:
     """The end of a message about a server on this machine, which may be a stopped local cluster; else empty."""
     is_local = isinstance(error, TransportError) and not error.sent and is_loopback(urlsplit(server).hostname or "")
-    return (
-        "; if it is a local cluster of this program, jobset cluster status says whether it still runs"
-        if is_local
-        else ""
-    )
+    hint = "; if it is a local cluster of this program, jobset cluster status says whether it still runs"
+    return hint if is_local else ""
 
 
 class _SilenceWarning:

@@ -7,7 +7,7 @@ from typing import TextIO
 from certs.remedies import apply_again_remedy
 from cli import session
 from cli.messages import printable, write_messages
-from cli.output import FORMS, dump
+from cli.output import DATA_FORMATS, dump
 from controllers.resources import JOBSETS
 from kube.errors import KubeError
 from manifests.installed.answering import foreign_managers, unreachable_services
@@ -54,7 +54,7 @@ async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[
     Returns the configurations, the fix for missing or wrong webhooks, and faults of the endpoints. Endpoints are looked
     at only for `status`, since with `on` the manager may have just been started.
     """
-    async with session.connect_to(options) as connection:
+    async with session.connect(options) as connection:
         stored = [await switch(connection.client, resource, name, options.action) for resource, name in CONFIGURATIONS]
         configurations = [
             configuration_state(resource.kind, name, body)
@@ -72,7 +72,7 @@ async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[
 
 def _write(configurations: Sequence[Configuration], output: str, out: TextIO) -> None:
     body = {"configurations": [{**asdict(item), "state": item.state.value} for item in configurations]}
-    if output in FORMS:
+    if output in DATA_FORMATS:
         out.write(dump(body, output))
     else:
         for item in configurations:

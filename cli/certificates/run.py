@@ -7,7 +7,7 @@ import msgspec
 
 from cli import session
 from cli.messages import printable
-from cli.output import FORMS, columns, dump
+from cli.output import DATA_FORMATS, columns, dump
 from kube.clock import now
 from kube.errors import KubeError
 from manifests.installed.certificates import Status, certificate_status
@@ -29,7 +29,7 @@ async def run(options: Options, out: TextIO, _: TextIO) -> int:
     """Write the status to `out`. Returns the exit code."""
     session.check_name(options.namespace)
     session.check_name(options.secret)
-    async with session.connect_to(options) as connection:
+    async with session.connect(options) as connection:
         certificates = await read_certificates(connection.client, options.namespace, options.secret)
     if not (certificates.secret or certificates.crd or any(certificates.configurations.values())):
         raise KubeError(session.NOT_INSTALLED)
@@ -40,7 +40,7 @@ async def run(options: Options, out: TextIO, _: TextIO) -> int:
 
 def write(status: Status, output: str, out: TextIO) -> None:
     """Write the status as tables, or as JSON or YAML."""
-    if output in FORMS:
+    if output in DATA_FORMATS:
         out.write(dump(msgspec.to_builtins(status), output))
         return
     renewed_by = f", renewed by {status.renewed_by}" if status.renewed_by else ": no certificate"

@@ -12,17 +12,17 @@ from kube.errors import KubeError, NotFound
 
 
 @contextlib.asynccontextmanager
-async def connect(kubeconfig: str, context: str, *, empty: bool = False) -> AsyncIterator[ServerChecks]:
+async def connect(kubeconfig: str, context: str, *, is_temporary: bool = False) -> AsyncIterator[ServerChecks]:
     """Checks at a cluster. Raises `CheckError` if the cluster cannot be reached or does not serve JobSets.
 
-    `empty`: whether the cluster runs only for these checks.
+    `is_temporary`: whether the cluster runs only for these checks.
     """
     path = f"/apis/{JOBSETS.api_version}"
     try:
-        async with session.connect(kubeconfig=kubeconfig, context=context) as connection:
+        async with session.connect(session.ClusterFlags(kubeconfig=kubeconfig, context=context)) as connection:
             async with asyncio.timeout(TIMEOUT):
                 await connection.client.raw(path)
-            yield ServerChecks(connection.client, connection.namespace, is_temporary=empty)
+            yield ServerChecks(connection.client, connection.namespace, is_temporary=is_temporary)
     except NotFound as error:
         raise CheckError(f"the cluster does not serve JobSets ({path}): apply manifests/install.yaml first") from error
     except (KubeError, TimeoutError) as error:

@@ -13,12 +13,12 @@ from api.jobset import JobSet
 from jobset_client.words import count_noun
 from kube.model.field import join_names
 
-_HASH = 10
+_HASH_LENGTH = 10
 _MAX_SHOWN = 3
 """At most this many equal groups, and Jobs of one group, are written. The number of the others is added."""
 
 
-def picture(js: JobSet) -> Iterator[str]:
+def tree_lines(js: JobSet) -> Iterator[str]:
     """The lines of the tree, without line ends."""
     trees = forest(js)
     if trees is None:
@@ -30,16 +30,16 @@ def picture(js: JobSet) -> Iterator[str]:
     priority = f", priority class {trees.priority_class}" if trees.priority_class else ""
     numbers = ", ".join((count_noun(len(groups), "group"), count_noun(jobs, "Job"), count_noun(pods, "pod")))
     yield f"JobSet {js.metadata.name}: {numbers}{priority}"
-    yield from _level(trees.roots, "  ")
+    yield from _group_lines(trees.roots, "  ")
 
 
-def _level(groups: tuple[Group, ...], indent: str) -> Iterator[str]:
+def _group_lines(groups: tuple[Group, ...], indent: str) -> Iterator[str]:
     """The lines of sibling groups and of the groups below them. Of consecutive equal groups, the first few."""
     for _, run in groupby(groups, _without_names):
         equal_groups = list(run)
         for group in equal_groups[:_MAX_SHOWN]:
-            yield indent + _line(group)
-            yield from _level(group.children, indent + "  ")
+            yield indent + _group_line(group)
+            yield from _group_lines(group.children, indent + "  ")
         if len(equal_groups) > _MAX_SHOWN:
             yield f"{indent}and {len(equal_groups) - _MAX_SHOWN} more like it"
 
@@ -50,11 +50,11 @@ def _without_names(group: Group) -> Group:
     return replace(group, name="", jobs=jobs, children=tuple(map(_without_names, group.children)))
 
 
-def _line(group: Group) -> str:
+def _group_line(group: Group) -> str:
     members, noun = (len(group.children), "group") if group.is_composite else (group.pods, "pod")
     size = count_noun(members, noun)
     policy = f"basic, {size}" if group.gang_size is None else f"gang {group.gang_size} of {size}"
     claims = ", ".join(claim.name for claim in group.claims)
     jobs = join_names([name for name, _ in group.jobs], _MAX_SHOWN)
     words = (policy, group.topology, group.mode, claims and f"claims {claims}", jobs)
-    return "  ".join(filter(None, (f"{group.kind} {group.name[:-_HASH]}...", *words)))
+    return "  ".join(filter(None, (f"{group.kind} {group.name[:-_HASH_LENGTH]}...", *words)))

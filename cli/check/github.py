@@ -4,8 +4,8 @@ from authoring.findings import Finding, Report
 from cli.messages import printable
 
 LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
-_TEXT = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
-_PROPERTY = {**_TEXT, **str.maketrans({":": "%3A", ",": "%2C"})}
+_TEXT_ESCAPES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY_ESCAPES = {**_TEXT_ESCAPES, **str.maketrans({":": "%3A", ",": "%2C"})}
 
 
 def github_lines(report: Report) -> list[str]:
@@ -23,9 +23,10 @@ def _line(finding: Finding) -> str:
         "endColumn": finding.end_column,
         "title": f"{finding.kind} {finding.jobset}: {finding.rule}",
     }
-    location = ",".join(f"{key}={printable(str(value)).translate(_PROPERTY)}" for key, value in properties.items())
+    escaped_values = {key: printable(str(value)).translate(_PROPERTY_ESCAPES) for key, value in properties.items()}
+    location = ",".join(f"{key}={value}" for key, value in escaped_values.items())
     return f"::{LEVELS[finding.severity]} {location}::{_escape(finding.reader_text)}"
 
 
 def _escape(text: str) -> str:
-    return printable(text).translate(_TEXT)
+    return printable(text).translate(_TEXT_ESCAPES)

@@ -24,18 +24,18 @@ SPEC = ClusterSpec(name="validate", profile="api", audit=False)
 
 @contextlib.contextmanager
 def local_cluster(
-    flag: str, spec: ClusterSpec, beside: str, prepare: Callable[[Cluster, Path, contextlib.ExitStack], None]
+    flag: str, spec: ClusterSpec, also_started: str, prepare: Callable[[Cluster, Path, contextlib.ExitStack], None]
 ) -> Iterator[Cluster]:
-    """A control plane that runs for the length of the block. `prepare` is called after its start.
+    """A control plane that runs for the length of the block. Raises `CheckError` if it cannot be started.
 
-    `flag`: the flag of the user. `beside`: the end of a message that names what else is started. Raises `CheckError` if
-    the control plane cannot be started.
+    `flag`: the flag of the user. `also_started`: the end of a message that names what else is started. `prepare`: is
+    called after the start of the control plane.
     """
     if not has_binaries(Sources()):
         raise CheckError(f"{flag} needs kube-apiserver and etcd: `jobset cluster fetch` brings them here, once")
     try:
         with contextlib.ExitStack() as stack:
-            with step(f"starting a local API server{beside}"):
+            with step(f"starting a local API server{also_started}"):
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"jobset-{spec.name}-")))
                 cluster = stack.enter_context(running(spec, state_root=folder))
                 prepare(cluster, folder, stack)
@@ -48,5 +48,5 @@ def local_cluster(
 async def start_server() -> AsyncIterator[ServerChecks]:
     """Checks at an API server that runs for the length of the block. Raises `CheckError` if it cannot be started."""
     with local_cluster("--local-server", SPEC, "", lambda cluster, *_: install(cluster, webhook_port=None)) as cluster:
-        async with connect(str(cluster.kubeconfig), "", empty=True) as checks:
+        async with connect(str(cluster.kubeconfig), "", is_temporary=True) as checks:
             yield checks

@@ -11,8 +11,8 @@ from authoring.validation import check_manifests
 from cli.check.github import github_lines
 from cli.check.sarif import sarif
 from cli.check.text import write_text
-from cli.messages import colorful, printable, write_messages
-from cli.output import FORMS, dump
+from cli.messages import has_color, printable, write_messages
+from cli.output import DATA_FORMATS, dump
 
 if TYPE_CHECKING:
     from authoring.server_checks import ServerChecks
@@ -37,7 +37,7 @@ class Options(validation.Options):
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Check the manifests, write the report to `out` and problems to `err`. Returns the exit code."""
     report = _run_checks(options)
-    if options.output in FORMS:
+    if options.output in DATA_FORMATS:
         out.write(dump(report.json(), options.output))
     elif options.output == "sarif":
         out.write(dump(sarif(report), "json"))
@@ -45,7 +45,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         out.writelines(f"{line}\n" for line in github_lines(report))
         out.write(f"{report.summary}\n")
     else:
-        write_text(report.findings, out, color=colorful(out), with_names=report.files_with_several)
+        write_text(report.findings, out, color=has_color(out), with_names=report.files_with_several)
         if report.hidden_count:
             out.write(f"and {report.hidden_count} more\n")
         if report.explanations:

@@ -3,7 +3,7 @@
 import argparse
 
 from cli.commands import Commands, add_cluster_flags, add_command, add_namespaces, run_module
-from cli.completion import completes_names
+from cli.completion import complete_with_names
 
 EXAMPLES = """examples:
   %(prog)s train                          in the namespace of the context
@@ -29,7 +29,7 @@ def add_explain(commands: Commands) -> None:
     parser = add_command(commands, "explain", EXAMPLES, description)
     add = parser.add_argument
     text = "name of the JobSet, jobset/NAME or jobset NAME; default: all"
-    completes_names(add("name", nargs="*", metavar="NAME", help=text))
+    complete_with_names(add("name", nargs="*", metavar="NAME", help=text))
     add_namespaces(parser)
     add("-w", "--watch", action="store_true", help="again whenever it changes, until the JobSet has ended")
     add("-o", "--output", choices=("text", "json", "yaml"), default="text", help="default: text")

@@ -12,7 +12,7 @@ from cli import session
 from cli.explain import show
 from cli.explain.listing import MAX_JOBSETS, explain_all
 from cli.explain.terminal import terminal_text
-from cli.messages import colorful, printable
+from cli.messages import has_color, printable
 from cli.output import dump, width_of
 from diagnose.gather import gather
 from diagnose.reasons import explain
@@ -51,7 +51,7 @@ async def _explain_one(options: Options, out: TextIO, _: TextIO) -> int:
     name = session.jobset_name(options.name or "")
     if options.everywhere:
         raise session.UsageError("-A lists all JobSets: leave out the name, or write -n NAMESPACE")
-    async with session.connect_to(options) as connection, session.explain_missing_jobset(connection, name):
+    async with session.connect(options) as connection, session.explain_missing_jobset(connection, name):
 
         async def compute_page() -> _Page:
             now = wall_clock()
@@ -61,7 +61,7 @@ async def _explain_one(options: Options, out: TextIO, _: TextIO) -> int:
             if options.output != "text":
                 return _Page(dump(body, options.output), body, has_ended)
             if width := width_of(out):
-                lines = [*terminal_text(explanation, now, width, color=colorful(out))]
+                lines = [*terminal_text(explanation, now, width, color=has_color(out))]
             else:
                 lines = [*map(printable, show.text_lines(explanation, now))]
             return _Page("".join(f"{line}\n" for line in lines), body, has_ended)
@@ -72,7 +72,7 @@ async def _explain_one(options: Options, out: TextIO, _: TextIO) -> int:
 
 @session.command("explain", verbs="list")
 async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
-    async with session.connect_to(options) as connection, session.explain_missing_jobset(connection, ""):
+    async with session.connect(options) as connection, session.explain_missing_jobset(connection, ""):
 
         async def compute_page() -> _Page:
             jobsets = await explain_all(connection.client, None if options.everywhere else connection.namespace)

@@ -10,7 +10,7 @@ from authoring.findings import Report
 from authoring.manifest_files import Inputs
 from cli.check.text import write_text
 from cli.init.cli import FRAMEWORKS
-from cli.messages import colorful
+from cli.messages import has_color
 from cli.output import dump
 
 
@@ -34,7 +34,7 @@ def _convert_file(file: str, out: TextIO, err: TextIO) -> int:
     report = Report()
     inputs = Inputs([file], wanted=is_convertible, problems=report.problems)
     objects, lines = convert_documents(inputs.documents(), report)
-    write_text(report.findings, err, color=colorful(err))
+    write_text(report.findings, err, color=has_color(err))
     if not (objects or report.errors or report.problems):
         report.problems.append(f"{file}: no PyTorchJob, MPIJob or Job in it")
     skipped = [f"{kind} {name}: not converted: apply it as it is" for kind, _, name in sorted(inputs.other_names)]

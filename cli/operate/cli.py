@@ -4,7 +4,7 @@ import argparse
 from typing import Any, Final
 
 from cli.commands import Commands, add_cluster_flags, add_command, run_module, whole_number
-from cli.completion import completes_names
+from cli.completion import complete_with_names
 from jobset_client.states import STATES
 
 MAX_DIGITS: Final = 10
@@ -145,7 +145,7 @@ def add_resume(commands: Commands) -> None:
 
 def _command(commands: Commands, name: str, examples: str) -> argparse.ArgumentParser:
     parser = add_command(commands, name, examples)
-    completes_names(parser.add_argument("name", metavar="NAME", help="name of the JobSet, or jobset/NAME"))
+    complete_with_names(parser.add_argument("name", metavar="NAME", help="name of the JobSet, or jobset/NAME"))
     parser.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
     add_cluster_flags(parser)
     return parser

@@ -63,7 +63,6 @@ class Follower:
         self._pods: dict[str, LogPod] = {}
         self._listed_names: set[str] | None = set()
         self._attempt = -1
-        self._error: BaseException | None = None
         self._has_ended = bool(end_summary(js))
         self._is_listed = True
         self._changed = asyncio.Event()
@@ -79,44 +78,35 @@ class Follower:
         """Follow until the JobSet has ended or was deleted. Returns the exit code. `job`: empty for all Jobs."""
         labels = selector(self._js, job)
         pods = Target(PODS, _Pod, namespace=self._connection.namespace, label_selector=labels, streaming=False)
-        watches = (
-            watch(self._connection.client, pods, self._on_pod_event, on_error=raise_refusal),
-            watch_jobset(self._connection, self._js, self._on_jobset_event),
-        )
-        tasks = list(map(asyncio.ensure_future, watches))
-        for task in tasks:
-            task.add_done_callback(self._on_task_end)
         try:
-            await self._follow_until_end()
-        finally:
-            tasks += self._tasks.values()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            async with asyncio.TaskGroup() as group:
+                watches = [
+                    group.create_task(watch(self._connection.client, pods, self._on_pod_event, on_error=raise_refusal)),
+                    group.create_task(watch_jobset(self._connection, self._js, self._on_jobset_event)),
+                ]
+                await self._follow_until_end(group)
+                for task in (*watches, *self._tasks.values()):
+                    task.cancel()
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
         return session.DONE if self._has_written else session.FAILED
 
-    async def _follow_until_end(self) -> None:
+    async def _follow_until_end(self, group: asyncio.TaskGroup) -> None:
         while not self._has_ended or self._listed_names is not None:
             await self._changed.wait()
             self._changed.clear()
-            self._raise_error()
             if self._listed_names is None:
-                self._follow_started_logs()
+                self._follow_started_logs(group)
         while True:
-            self._follow_started_logs()
+            self._follow_started_logs(group)
             if not (running_tasks := list(self._tasks.values())):
                 return
             finished, _ = await asyncio.wait(running_tasks, timeout=DRAIN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            self._raise_error()
             if not finished:
                 self._err.write(f"jobset logs: pods still write {DRAIN_SECONDS:g} s after the end; this is not shown\n")
                 return
 
-    def _raise_error(self) -> None:
-        if self._error is not None:
-            raise self._error
-
-    def _follow_started_logs(self) -> None:
+    def _follow_started_logs(self, group: asyncio.TaskGroup) -> None:
         """Follow logs of the latest attempt: those of started containers that are not followed yet."""
         attempt = newest_attempt(self._pods.values())
         if self._attempt >= 0 and attempt > self._attempt:
@@ -133,9 +123,7 @@ class Follower:
             if len(self._tasks) >= MAX_FOLLOWED:
                 waiting_count += 1
                 continue
-            task = asyncio.ensure_future(self._follow(log, log_key, tail=self._tail if is_first else -1))
-            task.add_done_callback(self._on_task_end)
-            self._tasks[log_key] = task
+            self._tasks[log_key] = group.create_task(self._follow(log, log_key, tail=self._tail if is_first else -1))
         if waiting_count > self._waiting_count:
             self._err.write(
                 f"jobset logs: {count_noun(waiting_count, 'more log')}, followed when others have ended:"
@@ -149,16 +137,14 @@ class Follower:
             log_before = self._current_log(log)
             try:
                 await self._write_new_lines(log, log_key, tail)
-            except (Forbidden, Unauthorized) as error:
-                self._error = error
+            except (Forbidden, Unauthorized):
+                raise
             except ApiError as error:
                 if error.code == 404 or log_before is None:
                     break
                 self._report_unreadable(log, log_key, error)
             except KubeError:
                 pass  # the connection broke, or the log was silent for `IDLE_SECONDS`
-            if self._error is not None:
-                break
             log_after = self._current_log(log)
             if (
                 log_after is None
@@ -248,12 +234,6 @@ class Follower:
             case _:
                 return
         self._changed.set()
-
-    def _on_task_end(self, task: asyncio.Task[None]) -> None:
-        """Store the error of a task, such as a closed output, which ends the command."""
-        if not task.cancelled() and (error := task.exception()):
-            self._error = error
-            self._changed.set()
 
 
 def _run_key(log: Log) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ async def run(options: Options, out: TextIO, err: TextIO) -> int:
         raise session.UsageError("--previous prints what ended containers wrote, -f follows others: leave one out")
     if options.job:
         session.check_name(options.job)
-    async with session.connect_to(options) as connection:
+    async with session.connect(options) as connection:
         js = await session.get_jobset(connection, name)
         try:
             if options.previous:

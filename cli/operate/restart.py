@@ -26,7 +26,7 @@ async def run(options: Options, out: TextIO, err: TextIO) -> int:
     If the run ends between suspension and resumption, also by Ctrl-C, it writes the command that resumes the JobSet.
     """
     name = session.jobset_name(options.name)
-    async with session.connect_to(options) as connection:
+    async with session.connect(options) as connection:
         async with session.explain_missing_jobset(connection, name):
             js = await session.get_jobset(connection, name)
             await _refuse_restart(connection, js)

@@ -34,7 +34,7 @@ class _Reached(Exception):  # noqa: N818 -- no error: it ends the watch
 async def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Wait, and write the state to `out`, or the problem to `err`. Returns the exit code."""
     name = session.jobset_name(options.name)
-    async with session.connect_to(options) as connection:
+    async with session.connect(options) as connection:
         time_limit = asyncio.timeout(options.timeout or None)
         try:
             async with time_limit:

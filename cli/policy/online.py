@@ -51,7 +51,7 @@ def judge_online(suites: Suites, gates: FeatureGates) -> list[list[Result]]:
 @contextlib.contextmanager
 def _run_servers(gates: FeatureGates) -> Iterator[Cluster]:
     """An API server and a manager that run for the length of the block."""
-    if missing := extras.missing():
+    if missing := extras.missing_module():
         raise CheckError(f"--server starts the manager, and {missing} is not installed: install {extras.EXTRA}")
     feature_gates = {name: gates[name] for name, gate in GATES.items() if not gate.locked} | {GATE: True}
 
@@ -76,7 +76,7 @@ def _foreign_lease() -> JSON:
 
 async def _judge_suites(suites: Suites, kubeconfig: Path, audit_log: Path) -> list[list[Result]]:
     test_count = sum(result.is_askable for _, results in suites for result in results)
-    async with session.connect(kubeconfig=str(kubeconfig)) as connection:
+    async with session.connect(session.ClusterFlags(kubeconfig=str(kubeconfig))) as connection:
         server = Server(connection.client.without_limits(), audit_log)
         await server.prepare()
         with step(f"asking it about {test_count} JobSets") as report:

@@ -11,8 +11,8 @@ from authoring.policy_kinds import SUITE_KIND
 from authoring.suites import LoadedSuite, admission, suites
 from cli.check.sarif import sarif
 from cli.check.text import write_text
-from cli.messages import colorful, printable, write_messages
-from cli.output import FORMS, dump
+from cli.messages import has_color, printable, write_messages
+from cli.output import DATA_FORMATS, dump
 from cli.policy.junit import junit
 from jobset_client.words import count_noun
 from policy.suites.judge import Result, judge
@@ -76,7 +76,7 @@ def _with_server_results(
 
 
 def _write(output: str, report: Report, results: dict[str, list[Result]], out: TextIO) -> None:
-    if output in FORMS:
+    if output in DATA_FORMATS:
         tests = [
             {
                 "suite": suite,
@@ -103,7 +103,7 @@ def _write_table(report: Report, results: dict[str, list[Result]], out: TextIO) 
         for result in suite_results:
             note = f" ({result.note})" if result.note else ""
             out.write(f"{result.state:<6}{printable(suite)}: {printable(result.name + note)}\n")
-    write_text(report.findings, out, color=colorful(out))
+    write_text(report.findings, out, color=has_color(out))
     all_results = [result for suite_results in results.values() for result in suite_results]
     failed = sum(bool(result.failures) for result in all_results)
     counts = [

@@ -1,6 +1,5 @@
 """Runs `jobset policy scan`: lists the stored JobSets that policies would refuse if all of them denied."""
 
-import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from authoring.findings import Report
 from authoring.policies import FiledObject, judged_of, load, warn_of_conflicts
 from cli import session
 from cli.check.text import write_faults
-from cli.output import FORMS, columns, dump
+from cli.output import DATA_FORMATS, columns, dump
 from cli.policy.stored import (
     Namespaces,
     NoNamespaceError,
@@ -25,8 +24,7 @@ from kube.model.jsontree import dig
 from kube.options import COMMAND_TIMEOUT
 from policy.audit import unexcused_violations
 from policy.evaluate import Violation, rules_in_force
-from policy.exception_types import JobSetPolicyException
-from policy.judged import JudgedJobSet, Namespace
+from policy.judged import JudgedJobSet
 from policy.types import JobSetPolicy
 
 MAX_SHOWN = 1000
@@ -67,7 +65,7 @@ class ScanResult:
     unreadable_count: int = 0
 
     def add(self, judged: JudgedJobSet, violations: Sequence[Violation]) -> None:
-        """Count a JobSet and its violations."""
+        """Add the violations of a JobSet."""
         self.refused_count += bool(violations)
         self.refused_now_count += any(violation.policy.spec.denies for violation in violations)
         self.broken_counts.update({(violation.policy.metadata.name, violation.rule) for violation in violations})
@@ -102,7 +100,7 @@ async def run(options: Options, out: TextIO, err: TextIO) -> int:
     filed_policies = _load_policies(options.policies, err) if options.policies else []
     if filed_policies is None:
         return session.NOT_DONE
-    async with session.connect_to(options) as connection:
+    async with session.connect(options) as connection:
         policies = [filed.value for filed in filed_policies] or await stored_policies(connection.client)
         namespace = None if options.everywhere else connection.namespace
         exceptions = await stored_exceptions(connection.client, namespace)
@@ -110,8 +108,16 @@ async def run(options: Options, out: TextIO, err: TextIO) -> int:
         async with session.explain_missing_jobset(connection, ""):
             async for obj in connection.client.pages(JOBSETS, namespace=namespace, timeout=COMMAND_TIMEOUT):
                 name = str(dig(obj, "metadata", "namespace"))
-                with contextlib.suppress(NoNamespaceError):  # namespace and JobSet have been deleted meanwhile
-                    _judge(obj, policies, await namespaces.get(name), exceptions.get(name, []), result)
+                try:
+                    namespace_of_jobset = await namespaces.get(name)
+                except NoNamespaceError:
+                    continue  # namespace and JobSet have been deleted meanwhile
+                result.jobset_count += 1
+                if judged := judged_of(obj, _GATES):
+                    granted = exceptions.get(name, [])
+                    result.add(judged, unexcused_violations(policies, judged, namespace_of_jobset, granted, now()))
+                else:
+                    result.unreadable_count += 1
         if namespace and not result.jobset_count:
             await session.refuse_missing_namespace(connection)
     _write(result, options.output, out)
@@ -137,22 +143,6 @@ def _rule_locations(policies: Sequence[FiledObject[JobSetPolicy]]) -> dict[tuple
     }
 
 
-def _judge(
-    obj: dict[str, Any],
-    policies: Sequence[JobSetPolicy],
-    namespace: Namespace,
-    exceptions: list[JobSetPolicyException],
-    result: ScanResult,
-) -> None:
-    """Judge one JobSet, and add it to the result."""
-    result.jobset_count += 1
-    judged = judged_of(obj, _GATES)
-    if judged is None:
-        result.unreadable_count += 1
-        return
-    result.add(judged, unexcused_violations(policies, judged, namespace, exceptions, now()))
-
-
 def _write(result: ScanResult, output: str, out: TextIO) -> None:
     counts = [
         {
@@ -164,7 +154,7 @@ def _write(result: ScanResult, output: str, out: TextIO) -> None:
         }
         for (policy, rule), n in sorted(result.broken_counts.items())
     ]
-    if output in FORMS:
+    if output in DATA_FORMATS:
         body = {"jobsets": result.jobset_count, "refused": result.refused_count, "refusedNow": result.refused_now_count}
         lists = {"counts": counts, "violations": result.shown_violations, "leftOut": result.hidden_count}
         out.write(dump({**body, **lists}, output))

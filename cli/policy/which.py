@@ -8,7 +8,7 @@ from typing import Any, TextIO
 from api.features import FeatureGates
 from cli import session
 from cli.messages import printable
-from cli.output import FORMS, columns, dump
+from cli.output import DATA_FORMATS, columns, dump
 from cli.policy.stored import Namespaces, NoNamespaceError, stored_exceptions, stored_policies
 from kube.clock import now
 from kube.model.meta import find
@@ -37,7 +37,7 @@ class Options(session.ClusterFlags):
 @session.command("policy which")
 async def run(options: Options, out: TextIO, _: TextIO) -> int:
     """Write policies and exceptions to `out`. Returns the exit code."""
-    async with session.connect_to(options) as connection:
+    async with session.connect(options) as connection:
         policies = await stored_policies(connection.client)
         try:
             namespace = await Namespaces(connection.client, policies).get(connection.namespace)
@@ -57,7 +57,7 @@ async def run(options: Options, out: TextIO, _: TextIO) -> int:
         _exception_json(exception, policies_by_name, namespace)
         for exception in exceptions.get(connection.namespace, [])
     ]
-    if options.output in FORMS:
+    if options.output in DATA_FORMATS:
         body = {
             "namespace": connection.namespace,
             "policies": policy_bodies,

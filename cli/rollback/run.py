@@ -41,7 +41,7 @@ async def run(options: Options, out: TextIO, err: TextIO) -> int:
     After an error the output is incomplete, so JSON is not closed.
     """
     report = Report(options.output, out)
-    async with session.connect_to(options) as connection:
+    async with session.connect(options) as connection:
         await check(connection.client, options, report, err)
     report.close()
     return session.FAILED if report.count else session.DONE

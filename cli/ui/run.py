@@ -42,7 +42,7 @@ class Options(session.ClusterFlags):
 @session.command("ui", verbs="list and watch")
 async def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Serve until Ctrl-C or SIGTERM. Writes the address to `out`. Returns the exit code."""
-    async with session.connect_to(options) as connection:
+    async with session.connect(options) as connection:
         namespace = None if options.everywhere else connection.namespace
         async with session.explain_missing_jobset(connection, ""):
             first_page = await connection.client.list(JOBSETS, namespace=namespace, limit=1, timeout=COMMAND_TIMEOUT)

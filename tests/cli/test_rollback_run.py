@@ -170,7 +170,7 @@ def over_memory(api: MemoryApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command reaches the API server in memory."""
 
     @contextlib.asynccontextmanager
-    async def connected(**_: str):
+    async def connected(_: session.ClusterFlags):
         yield Session(Client(api), "default")
 
     monkeypatch.setattr(session, "connect", connected)

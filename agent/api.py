@@ -60,7 +60,7 @@ class ApiError(Exception):
 
 def connect(settings: Settings) -> HTTPConnection:
     """A TLS connection to the API server, verified with the account's CA. TCP keep-alive detects a dead network."""
-    tls = ssl.create_default_context(cafile=str(settings.account / "ca.crt"))
+    tls = ssl.create_default_context(cafile=str(settings.account_folder / "ca.crt"))
     connection = HTTPSConnection(settings.host, settings.port, timeout=REQUEST_SECONDS, context=tls)
     connection.connect()
     if hasattr(socket, "TCP_KEEPIDLE"):
@@ -173,7 +173,7 @@ class Api:
         if self._connection is None or self._connection.sock is None:
             self._connection = self._connect(self._settings)
         connection = self._connection
-        token = (self._settings.account / "token").read_text().strip()
+        token = (self._settings.account_folder / "token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": FIELD_MANAGER}
         if body is not None:
             # A merge patch: the API server needs a third longer for a server-side apply.

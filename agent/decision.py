@@ -74,20 +74,20 @@ def following_attempt(jobset: dict[str, Any]) -> int:
     return next_attempt(jobset) if previous is None else previous + 1
 
 
-def decide(jobset: dict[str, Any] | None, own: Progress) -> Action:
-    """The next action for the state of a JobSet. `jobset` is None if it does not exist (yet)."""
+def decide(jobset: dict[str, Any] | None, progress: Progress) -> Action:
+    """The next action of an agent with this progress. `jobset` is None if it does not exist (yet)."""
     if jobset is None:
         return Action.WAIT
-    if own.failed and (_is_bypassed(jobset) or (jobset.get("status") or {}).get(TERMINAL) == "Failed"):
+    if progress.failed and (_is_bypassed(jobset) or (jobset.get("status") or {}).get(TERMINAL) == "Failed"):
         return Action.FAIL
     if _is_bypassed(jobset):
-        return Action.WAIT if own.lifted else Action.LIFT
-    if own.attempt is None or not own.reported:
+        return Action.WAIT if progress.lifted else Action.LIFT
+    if progress.attempt is None or not progress.reported:
         return Action.REPORT
     previous = _status(jobset, PREVIOUS)
-    if previous is not None and own.attempt <= previous:
+    if previous is not None and progress.attempt <= previous:
         return Action.RESTART
-    return Action.LIFT if not own.lifted and own.attempt == _status(jobset, CURRENT) else Action.WAIT
+    return Action.LIFT if not progress.lifted and progress.attempt == _status(jobset, CURRENT) else Action.WAIT
 
 
 def _is_bypassed(jobset: dict[str, Any]) -> bool:

@@ -21,7 +21,7 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 
 
-class NextAttempt(NamedTuple):
+class Continuation(NamedTuple):
     """How an agent continues after its attempt without a restart of its container.
 
     - `end_worker` returns once no process of the worker is left.
@@ -35,8 +35,8 @@ class NextAttempt(NamedTuple):
 class JobSetWatcher:
     """One agent's view of its JobSet. `act` gets LIFT, RESTART and FAIL when they are due; RESTART and FAIL come last.
 
-    With `following`, the watcher ends the worker and reports the next attempt, and `act` gets no RESTART. `notify` gets
-    the open maintenance notice, or None, for each new state of the JobSet that does not end the attempt.
+    With `continuation`, the watcher ends the worker and reports the next attempt, and `act` gets no RESTART. `notify`
+    gets the open maintenance notice, or None, for each new state of the JobSet that does not end the attempt.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class JobSetWatcher:
         api: Api,
         act: Callable[[Action], None],
         sleep: Callable[[float], None] = time.sleep,
-        following: NextAttempt | None = None,
+        continuation: Continuation | None = None,
         notify: Callable[[Notice | None], None] = lambda _: None,
     ) -> None:
         self.progress = Progress()
         self._api = api
         self._act = act
         self._sleep = sleep
-        self._next_attempt = following
+        self._continuation = continuation
         self._notify = notify
         self._pause = FIRST_PAUSE
         self._is_over = False
@@ -130,12 +130,12 @@ class JobSetWatcher:
             self.progress, self._failure = self.progress._replace(lifted=True, failed=False), ""
             self._act(action)
             return Action.WAIT
-        if action is Action.RESTART and jobset is not None and self._next_attempt is not None:
-            self._next_attempt.end_worker()
+        if action is Action.RESTART and jobset is not None and self._continuation is not None:
+            self._continuation.end_worker()
             self._failure, self._new_failure = self._new_failure, ""  # the worker may have failed meanwhile
             self.progress = Progress(failed=self.progress.failed or bool(self._failure))
             # Higher than any attempt that this pod has reported, so an old state of the JobSet is harmless here.
-            with closing(self._next_attempt.api) as api:
+            with closing(self._continuation.api) as api:
                 self._report(api, following_attempt(jobset))
             return Action.WAIT
         if action in {Action.RESTART, Action.FAIL} and not self._is_over:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from agent import worker
 from agent.api import Api
 from agent.decision import Action
-from agent.follow import JobSetWatcher, NextAttempt, say
+from agent.follow import Continuation, JobSetWatcher, say
 from agent.log import DRAIN_SECONDS, WorkerLog, write_message
 from agent.notice import Notices
 from agent.probe import Probe
@@ -119,11 +119,12 @@ class Agent:
         if self._probe is not None:
             self._start_thread(self._probe.serve)
         if self._settings.in_place:
-            following = NextAttempt(self._end_worker, Api(self._settings)) if self._settings.worker_only else None
+            continuation = Continuation(self._end_worker, Api(self._settings)) if self._settings.worker_only else None
             if self._settings.worker is not None:
                 self._start_thread(self._notices.run)
-            api = Api(self._settings)
-            self._watcher = JobSetWatcher(api, self._events.put, following=following, notify=self._notices.receive)
+            self._watcher = JobSetWatcher(
+                Api(self._settings), self._events.put, continuation=continuation, notify=self._notices.receive
+            )
             self._start_thread(self._watcher.run)
         else:
             self._events.put(Action.LIFT)

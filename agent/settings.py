@@ -70,7 +70,8 @@ class SettingsError(Exception):
 class Settings(NamedTuple):
     """All settings of the agent. `worker` is a program with its arguments in main container mode, None in sidecar mode.
 
-    Without `in_place` the agent sends no requests, and the fields for the API server are empty. `shell` is empty if no
+    Without `in_place` the agent sends no requests, and the fields for the API server are empty. `account_folder` has
+    the files of the ServiceAccount. `exit_code` asks the kubelet to start the container again. `shell` is empty if no
     command needs a shell.
     """
 
@@ -82,7 +83,7 @@ class Settings(NamedTuple):
     namespace: str
     host: str
     port: int
-    account: Path
+    account_folder: Path
     exit_code: int
     worker: tuple[str, ...] | None
     shell: str
@@ -121,7 +122,7 @@ def read_settings(env: Mapping[str, str], program: Sequence[str] = ()) -> Settin
     if not probe_path.startswith("/"):
         problems.append(f"STARTUP_PROBE_PATH is {probe_path!r}: it has to start with /")
     shell = _find_shell(env, problems) if command or env.get("STACK_DUMP_COMMAND") else ""
-    account = Path(env.get("SERVICE_ACCOUNT_DIR") or SERVICE_ACCOUNT)
+    account_folder = Path(env.get("SERVICE_ACCOUNT_DIR") or SERVICE_ACCOUNT)
     restart_failed = _restarts_worker(env, "RESTART_FAILED_WORKER", problems, has_worker=has_worker)
     settings = Settings(
         in_place=in_place,
@@ -129,10 +130,10 @@ def read_settings(env: Mapping[str, str], program: Sequence[str] = ()) -> Settin
         restart_failed=restart_failed,
         jobset=env.get("JOBSET_NAME", ""),
         pod=env.get("POD_NAME", ""),
-        namespace=_namespace(account, problems) if in_place else "",
+        namespace=_namespace(account_folder, problems) if in_place else "",
         host=env.get("KUBERNETES_SERVICE_HOST", ""),
         port=read_number(env, "KUBERNETES_SERVICE_PORT", "443", 65535, problems),
-        account=account,
+        account_folder=account_folder,
         exit_code=read_number(env, "IN_PLACE_RESTART_EXIT_CODE", DEFAULT_EXIT_CODE, 255, problems),
         worker=(shell, "-c", command) if command else tuple(program) or None,
         shell=shell,
@@ -161,8 +162,8 @@ def _restarts_worker(env: Mapping[str, str], name: str, problems: list[str], *, 
     return is_enabled
 
 
-def _namespace(account: Path, problems: list[str]) -> str:
-    file = account / "namespace"
+def _namespace(account_folder: Path, problems: list[str]) -> str:
+    file = account_folder / "namespace"
     try:
         name = file.read_text().strip()
     except OSError as error:

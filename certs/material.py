@@ -4,7 +4,6 @@ See docs/reference/manager.md#certificates.
 """
 
 import base64
-import binascii
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
@@ -50,7 +49,7 @@ def material_of(secret: JSON) -> Material:
     for key, field_name in _FIELD_BY_KEY.items():
         try:
             fields[field_name] = base64.b64decode(data.get(key) or "", validate=True)
-        except (binascii.Error, ValueError):
+        except ValueError:
             fields[field_name] = b""
     return Material(**fields)
 

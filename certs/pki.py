@@ -186,12 +186,8 @@ def _allow_any_serial_number() -> Iterator[None]:
 
 def _usable_hosts(pem: bytes) -> list[str]:
     """The host names and addresses of the certificate that a new certificate can have, too."""
-    no_hosts: list[str] = []
-    names = [
-        name
-        for certificate in read_certificates(pem)[:1]
-        for name in read_or_default(partial(hosts_of, certificate), no_hosts)
-    ]
+    leaves = read_certificates(pem)[:1]
+    names = [name for leaf in leaves for name in read_or_default(partial(hosts_of, leaf), list[str]())]
     return [name for name in names if _DNS_NAME.fullmatch(name) or _address(name)][:MAX_KEPT_HOSTS]
 
 

@@ -124,7 +124,7 @@ def _optional_lines(key: str, path: str) -> str:
 
 
 def configuration() -> str:
-    """The template `jobset.madeConfiguration`: the manager's configuration before `managerConfiguration`."""
+    """The template `jobset.madeConfiguration`: the manager's configuration without the value `managerConfiguration`."""
     config_text: str = objects(MANAGER)[0]["data"][CONFIG_KEY]
     text = _replace_once(
         config_text,

@@ -155,6 +155,10 @@ def _key_kind(certificate: x509.Certificate) -> str:
 
 
 def _callers(installed: InstalledObjects, material: Material, usual_writer: str) -> Iterator[Caller]:
+    """The webhooks of the configurations, and the conversion webhook of the CRD.
+
+    `usual_writer`: who writes `caBundle` of a configuration without an annotation for an injector.
+    """
     remedy = apply_again_remedy(installed.configurations.values())
     for (kind, name), configuration in installed.configurations.items():
         annotation = injector_annotation(configuration or {})

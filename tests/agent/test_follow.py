@@ -11,7 +11,7 @@ import pytest
 
 from agent.api import Api, ApiError
 from agent.decision import Action, Notice
-from agent.follow import FIRST_PAUSE, LONGEST_PAUSE, JobSetWatcher, NextAttempt
+from agent.follow import FIRST_PAUSE, LONGEST_PAUSE, Continuation, JobSetWatcher
 
 
 class StopTestError(Exception):
@@ -77,7 +77,7 @@ def moving(previous=None, current=None):
 def follow(script, beside=None):
     """Run to the end of the script; gives what was done and the pauses. `beside`: reports while the watch continues."""
     done, pauses = [], []
-    following = None if beside is None else NextAttempt(lambda: done.append("ended"), beside)
+    following = None if beside is None else Continuation(lambda: done.append("ended"), beside)
     script.watcher = watcher = JobSetWatcher(script, done.append, pauses.append, following)
     with contextlib.suppress(StopTestError):
         watcher.run()
@@ -226,7 +226,7 @@ def server():
 def settings(server, tmp_path):
     (tmp_path / "token").write_text("secret\n")
     return SimpleNamespace(
-        namespace="ns", jobset="js", pod="pod", account=tmp_path, port=server.port, restart_failed=False
+        namespace="ns", jobset="js", pod="pod", account_folder=tmp_path, port=server.port, restart_failed=False
     )
 
 

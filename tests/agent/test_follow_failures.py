@@ -6,7 +6,7 @@ import pytest
 
 from agent.api import ApiError
 from agent.decision import Action
-from agent.follow import JobSetWatcher, NextAttempt
+from agent.follow import Continuation, JobSetWatcher
 from tests.agent.test_follow import FAILS, Script, StopTestError, follow, jobset
 
 
@@ -56,7 +56,7 @@ class TestTheWorkerFails:
             done.append("ended")
             watcher.report_failure("3 Error")
 
-        watcher = JobSetWatcher(script, done.append, lambda _: None, NextAttempt(end_worker, beside))
+        watcher = JobSetWatcher(script, done.append, lambda _: None, Continuation(end_worker, beside))
         with contextlib.suppress(StopTestError):
             watcher.run()
         assert done == [Action.LIFT, "ended", Action.LIFT]

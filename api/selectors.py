@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from api import keys
 from api.jobset import JobSet
 
+MAX_UIDS = 50
+"""At most this many UIDs should be in a selector, since it is in the URL of the request."""
+
 
 def one_of(key: str, values: Sequence[str]) -> str:
     """The selector of objects whose label `key` has one of these values."""

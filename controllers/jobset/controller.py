@@ -140,14 +140,14 @@ class JobSetReconciler:
             return Result()
         meta = cached.metadata
         add_log_fields(namespace=meta.namespace, name=meta.name, uid=meta.uid, generation=meta.generation)
-        memory = self.memories.get_or_create(request, cached.metadata.uid)
+        memory = self.memories.get_or_create(request, meta.uid)
         clock = asyncio.get_running_loop().time
         start_time = clock()
-        earliest = max(memory.rest_until, memory.namespace_ends_until)
+        earliest_time = max(memory.rest_until, memory.namespace_ends_until)
         if cached.spec.suspend and not cached.status.replicated_jobs_status:
-            earliest = max(earliest, self._begins_at(memory, start_time))
-        if earliest > start_time + EARLY_SECONDS:
-            return Result(earliest - start_time)
+            earliest_time = max(earliest_time, self._begins_at(memory, start_time))
+        if earliest_time > start_time + EARLY_SECONDS:
+            return Result(earliest_time - start_time)
         observed = self._observe(unpack(cached), memory)
         js = observed.jobset
         unix_time = self._options.wall_clock().timestamp()
@@ -156,10 +156,10 @@ class JobSetReconciler:
         plan = planning.decide(observed)
         memory.rest_until = clock() + PAUSE_FACTOR * (clock() - start_time)
         while plan.pod_query is not None:
-            observed = await self._answer(observed, plan.pod_query)
+            observed = await self._with_answer(observed, plan.pod_query)
             plan = planning.decide(observed)
-        started = [] if js.spec.suspend else started_jobs(plan)
-        self.memories.note_queued(request, queued=bool(plan.queued or started))
+        started_job_names = [] if js.spec.suspend else started_jobs(plan)
+        self.memories.note_queued(request, queued=bool(plan.queued or started_job_names))
         self._warn(js, plan, memory)
         await self._contested.check(observed, memory.resumptions)
         self._log(request, summary(js, plan), memory)
@@ -172,16 +172,16 @@ class JobSetReconciler:
         except FailedWrites as failed:
             # Jobs that are refused, for example by a quota, do not delay other sets.
             self.memories.note_queued(request, queued=plan.queued > 0)
-            self._remember(failed, request, memory)
+            self._remember_failures(failed, request, memory)
             if failed.split((ForeignObjectError, GroupWriteError))[1] is None:
                 return Result(0.0)
             raise
         finally:
             self._follow_old_pods(js, plan)
             memory.resumptions.note(plan, self._caches.jobs, request.namespace, clock())
-            waiting_jobs = plan.queued + len(started)
-            if started and waiting_jobs >= self._options.limits.queued_jobs:
-                memory.job_window = memory.job_window.watch(started[-1], waiting_jobs, start_time)
+            waiting_jobs = plan.queued + len(started_job_names)
+            if started_job_names and waiting_jobs >= self._options.limits.queued_jobs:
+                memory.job_window = memory.job_window.watch(started_job_names[-1], waiting_jobs, start_time)
         pod_check = self._unscheduled if js.spec.scheduling is None else self._stalled
         next_check = await pod_check.check(observed, memory.pod_reports)
         waits = plan.requeue_after, max(memory.group_error.time - clock(), 0) or None, next_check
@@ -256,7 +256,7 @@ class JobSetReconciler:
         else:
             self.leftover_pods.end_when_gone(js)
 
-    def _remember(self, failed: FailedWrites, request: Request, memory: Memory) -> None:
+    def _remember_failures(self, failed: FailedWrites, request: Request, memory: Memory) -> None:
         """Remember failures for the next plan. A terminating namespace is remembered for all of its JobSets."""
         loop_time = asyncio.get_running_loop().time()
         if not memory.confirmed and failed.subgroup(Conflict) is not None:
@@ -272,7 +272,7 @@ class JobSetReconciler:
             error = failed_groups[0].reason, str(failed_groups[0])
             memory.group_error = Until(error, loop_time + GROUP_RETRY)
 
-    async def _answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
+    async def _with_answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
         """The observed state with the answer to a query. Raises errors of the client if a decision needs the answer."""
         js, meta, nodes = observed.jobset, observed.jobset.metadata, self._caches.nodes
         memory = self.memories.get_or_create(Request(meta.namespace, meta.name), meta.uid)
@@ -305,12 +305,12 @@ class JobSetReconciler:
         meta, nodes, moment = js.metadata, self._caches.nodes, self._options.wall_clock()
         time = rfc3339(moment)
         jobs = tuple(self._caches.jobs.by_index(BY_OWNER, key_of_children(js)))
-        pods, ends = self._pods(jobs), self._caches.last_ends
+        pods, last_ends = self._pods_of(jobs), self._caches.last_ends
         jobs_by_label = self._caches.jobs.by_index(BY_SET, IndexKey(meta.namespace, meta.name))
         clock = asyncio.get_running_loop().time
-        foreign = memory.foreign_owners.value if clock() < memory.foreign_owners.time else {}
-        if not foreign:
-            memory.foreign_owners = Until(foreign, 0.0)
+        foreign_owners = memory.foreign_owners.value if clock() < memory.foreign_owners.time else {}
+        if not foreign_owners:
+            memory.foreign_owners = Until(foreign_owners, 0.0)
         if js.spec.suspend:
             memory.resumptions.clear()
         if memory.job_window is not UNKNOWN:
@@ -330,7 +330,7 @@ class JobSetReconciler:
             departed=self._unrecorded_ends(js, jobs, memory),
             # If as many Jobs have the label as the owner, which is the usual case, the set owns all of them.
             foreign_owners={
-                **foreign,
+                **foreign_owners,
                 **{
                     job.metadata.name: job.metadata.owner
                     for job in (jobs_by_label if len(jobs_by_label) != len(jobs) else ())
@@ -339,11 +339,11 @@ class JobSetReconciler:
             },
             unreadable={
                 name: reason
-                for (space, name), reason in self._caches.jobs.unreadable.items()
-                if space == meta.namespace
+                for (namespace, name), reason in self._caches.jobs.unreadable.items()
+                if namespace == meta.namespace
             },
             pods=pods,
-            last_ends={} if ends is None or not pods else ends.ends_of(pods),
+            last_ends={} if last_ends is None or not pods else last_ends.ends_of(pods),
             leftovers=self.leftover_pods.owners(js),
             priorities=self._priorities(),
             groups=self._known_groups(js, memory),
@@ -378,12 +378,12 @@ class JobSetReconciler:
                 for uid, job in memory.departed.items()
                 if uid not in job_uids and job.metadata.controlled_by(js.metadata.uid)
             ]
-            is_recorded_here = js.is_ours and not has_finished(js)
-            unrecorded = unrecorded_jobs(js, departed_jobs, self._gates) if is_recorded_here else ()
+            records_ends = js.is_ours and not has_finished(js)
+            unrecorded = unrecorded_jobs(js, departed_jobs, self._gates) if records_ends else ()
             memory.departed = {job.metadata.uid: job for job in unrecorded}
         return tuple(memory.departed.values())
 
-    def _pods(self, jobs: Iterable[Job]) -> tuple[Pod, ...]:
+    def _pods_of(self, jobs: Iterable[Job]) -> tuple[Pod, ...]:
         if (pods := self._caches.pods) is None:
             return ()
         return tuple(pod for job in jobs for pod in pods.by_index(BY_OWNER, key_of_children(job)))

@@ -66,14 +66,14 @@ STATUS_TOO_LARGE = (
 )
 
 T = TypeVar("T")
-Child = TypeVar("Child", Claim, Service)
+ServiceOrClaim = TypeVar("ServiceOrClaim", Service, Claim)
 Actions = defaultdict[type[Action], list[Any]]
 """The actions of a plan by their type, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """The stores of the watches, which the executor overlays with the answers to its writes."""
+    """The stores of the watches, which the executor overlays with the answers to its pod_writes."""
 
     jobsets: Store[JobSet]
     jobs: Store[Job]
@@ -177,15 +177,16 @@ class Executor:
         caches = self.caches
         deletions = await self._run_each(js, actions[DeleteJob], partial(self._delete_job, js, confirmed))
         deletions += await self._run_each(js, actions[DeleteJobs], partial(self._delete_jobs, js))
-        writes = PodWrites(self.client, js.metadata.namespace)
+        pod_writes = PodWrites(self.client, js.metadata.namespace)
         if caches.nodes is not None:
-            deletions += await self._run_each(js, actions[DeletePod], partial(writes.delete, caches.nodes.pods.store))
+            delete_pod = partial(pod_writes.delete, caches.nodes.pods.store)
+            deletions += await self._run_each(js, actions[DeletePod], delete_pod)
         if caches.spare_pods is not None:
             delete_job = partial(self._delete_job, js, confirmed)
-            give_place = partial(writes.give_place, caches.spare_pods, delete_job=delete_job)
+            give_place = partial(pod_writes.give_place, caches.spare_pods, delete_job=delete_job)
             deletions += await self._run_each(js, actions[GivePlace], give_place)
-            deletions += await self._run_each(js, actions[EndSpare], partial(writes.end_spare, caches.spare_pods))
-            deletions += await self._run_each(js, actions[LiftGate], partial(writes.lift_gate, caches.spare_pods))
+            deletions += await self._run_each(js, actions[EndSpare], partial(pod_writes.end_spare, caches.spare_pods))
+            deletions += await self._run_each(js, actions[LiftGate], partial(pod_writes.lift_gate, caches.spare_pods))
         ensure_service = partial(self._ensure_exists, js, SERVICES, Service, caches.services)
         services = await self._run_each(js, actions[CreateService], ensure_service)
         self._warn_of_failures(js, keys.SERVICE_CREATION_FAILED, services)
@@ -218,6 +219,7 @@ class Executor:
         act: Callable[[T], Awaitable[None]],
         label: Callable[[T], str] = lambda _: "",
     ) -> list[Failure]:
+        """Call `act` for each item concurrently, until the user changes the JobSet. `label`: see `Failure`."""
         return await each(items, act, label, until=lambda: self._is_superseded(js)) if items else []
 
     async def _create_job(self, js: JobSet, action: CreateJob) -> None:
@@ -226,7 +228,8 @@ class Executor:
             job = await self.client.create(JOBS, action.body, namespace=namespace, type=Job)
         except AlreadyExists:
             job = await self.client.get(JOBS, action.name, namespace=namespace, type=Job)
-            self._require_own_job(js, job)
+            if not job.metadata.controlled_by(js.metadata.uid):
+                raise ForeignObjectError(job.metadata.name, job.metadata.owner) from None
         self.caches.jobs.overlay(job)
 
     async def _delete_job(self, js: JobSet, confirmed: bool, action: DeleteJob) -> None:
@@ -283,8 +286,8 @@ class Executor:
         self,
         js: JobSet,
         resource: Resource,
-        kind: type[Child],
-        cache: Store[Child],
+        kind: type[ServiceOrClaim],
+        cache: Store[ServiceOrClaim],
         action: CreateService | CreateClaim,
     ) -> None:
         """Create an object, unless an object of its name exists already."""
@@ -327,10 +330,6 @@ class Executor:
             )
         except NotFound:
             return
-
-    def _require_own_job(self, js: JobSet, job: Job) -> None:
-        if not job.metadata.controlled_by(js.metadata.uid):
-            raise ForeignObjectError(job.metadata.name, job.metadata.owner)
 
     def _warn_of_failures(self, js: JobSet, reason: str, failures: list[Failure]) -> None:
         """Record one Warning for all failures of a kind, if there are any."""

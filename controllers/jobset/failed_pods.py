@@ -12,7 +12,7 @@ from api import keys
 from api.owners import owning_job
 from api.pending import clean_words
 from api.pod import DetailedPod, PodMeta
-from api.selectors import one_of
+from api.selectors import MAX_UIDS, one_of
 from api.termination import end_of_message
 from controllers.planning.actions import FailedPodQuery
 from controllers.planning.child_jobs import integer
@@ -29,15 +29,12 @@ ANSWER_TIMEOUT = 2.0
 """Seconds until an answer that no decision needs times out, since a restart waits for it."""
 
 MAX_PODS = 100
-"""At most this many failed pods, of at most `JOBS_AT_ONCE` Jobs, are listed for an answer that no decision needs."""
+"""At most this many failed pods, of at most `MAX_UIDS` Jobs, are listed for an answer that no decision needs."""
 
-JOBS_AT_ONCE = 50
-"""At most this many Jobs are in one call, since its URL contains their UIDs."""
-
-LONGEST_WHY = 200
+LONGEST_REASON = 200
 """At most this many characters of a kubelet's message about the end of a pod or container."""
 
-Keep = Callable[[str, Sequence[FailedPod]], Sequence[FailedPod]]
+KeepPods = Callable[[str, Sequence[FailedPod]], Sequence[FailedPod]]
 """Takes the UID of a Job and failed pods of the Job, and returns the pods to keep.
 
 It is called after each page with the pods kept so far and the pods of the page (`planning.decisive_pod.candidates_of`).
@@ -45,15 +42,15 @@ It is called after each page with the pods kept so far and the pods of the page 
 
 
 async def list_failed_pods(
-    client: Client, namespace: str, pod_query: FailedPodQuery, keep: Keep, *, page: int = PAGE_SIZE
+    client: Client, namespace: str, pod_query: FailedPodQuery, keep: KeepPods, *, page_size: int = PAGE_SIZE
 ) -> FailedPodsByJob:
     """The answer to a plan's query: by UID of each Job that it names, the failed pods that may be decisive.
 
-    If a decision needs the answer, all failed pods are read, in pages of `page`, and errors of the client are raised.
+    If a decision needs the answer, all failed pods are read, `page_size` at a time, and errors are raised.
     """
     pods_by_job: dict[str, tuple[FailedPod, ...]] = {uid: () for _, uid in pod_query.jobs}
     try:
-        async for pods in _pages(client, namespace, pod_query, page):
+        async for pods in _pages(client, namespace, pod_query, page_size):
             for uid, new_pods in _pods_by_job(pods).items():
                 if uid in pods_by_job:
                     pods_by_job[uid] = tuple(keep(uid, (*pods_by_job[uid], *new_pods)))
@@ -65,26 +62,26 @@ async def list_failed_pods(
 
 
 async def _pages(
-    client: Client, namespace: str, pod_query: FailedPodQuery, page: int
+    client: Client, namespace: str, pod_query: FailedPodQuery, page_size: int
 ) -> AsyncIterator[Iterable[DetailedPod]]:
     """The failed pods of a query, page by page; only one page if no decision needs the answer."""
-    for start in range(0, len(pod_query.jobs), JOBS_AT_ONCE):
+    for start in range(0, len(pod_query.jobs), MAX_UIDS):
         options: ListOptions = {
             "namespace": namespace,
-            "label_selector": one_of(keys.JOB_UID, [uid for _, uid in pod_query.jobs[start : start + JOBS_AT_ONCE]]),
+            "label_selector": one_of(keys.JOB_UID, [uid for _, uid in pod_query.jobs[start : start + MAX_UIDS]]),
             "field_selector": "status.phase=Failed",
-            "limit": page if pod_query.needed else MAX_PODS,
+            "limit": page_size if pod_query.needed else MAX_PODS,
         }
         if not pod_query.needed:
             options["timeout"] = ANSWER_TIMEOUT
             yield (await client.list(PODS, type=DetailedPod, **options)).items or ()
             return
         while True:
-            pods = await client.list(PODS, type=DetailedPod, **options)
-            yield pods.items or ()
-            if not pods.metadata.continue_token:
+            page = await client.list(PODS, type=DetailedPod, **options)
+            yield page.items or ()
+            if not page.metadata.continue_token:
                 break
-            options["continue_token"] = pods.metadata.continue_token
+            options["continue_token"] = page.metadata.continue_token
 
 
 def _pods_by_job(pods: Iterable[DetailedPod]) -> dict[str, list[FailedPod]]:
@@ -136,6 +133,6 @@ def _deletion_asked(meta: PodMeta) -> str:
 
 
 def _reason_text(reason: str, message: str) -> str:
-    """Such as `OOMKilled` or `Evicted: The node was low on resource: memory`; empty if only a failure is reported."""
-    text = clean_words(message, LONGEST_WHY).rstrip(". ")
-    return text if reason in {"", "Error"} else clean_words(f"{reason}: {text}" if text else reason, LONGEST_WHY)
+    """A text such as `OOMKilled` or `Evicted: The node was low on resource: memory`; empty for a mere failure."""
+    text = clean_words(message, LONGEST_REASON).rstrip(". ")
+    return text if reason in {"", "Error"} else clean_words(f"{reason}: {text}" if text else reason, LONGEST_REASON)

@@ -42,7 +42,7 @@ class LeftoverPods:
 
     def owners(self, js: JobSet) -> Leftovers | None:
         """The owners of leftover pods; None while they are not known."""
-        followed = self._current(js)
+        followed = self._followed_pods(js)
         if followed is None:
             return None
         if followed.is_over:
@@ -59,7 +59,7 @@ class LeftoverPods:
 
         `relist`: Jobs have been deleted. An existing watch may be behind, so the pods have to be listed again.
         """
-        followed = self._current(js)
+        followed = self._followed_pods(js)
         if followed is not None and not followed.is_over and not relist:
             return
         request, attempt = _request(js), js.status.restarts
@@ -84,7 +84,7 @@ class LeftoverPods:
 
     def end_when_gone(self, js: JobSet) -> None:
         """End the watch if the last pod is gone. Called once the Jobs of earlier attempts are gone."""
-        followed = self._current(js)
+        followed = self._followed_pods(js)
         if followed is not None and not followed.is_over and self.owners(js) == {}:
             followed.stop()
 
@@ -107,7 +107,7 @@ class LeftoverPods:
                     log.warning("%s/%s cannot go on with its restart: %s", request.namespace, request.name, error)
             self._enqueue(request, 0.0)
 
-    def _current(self, js: JobSet) -> FollowedPods | None:
+    def _followed_pods(self, js: JobSet) -> FollowedPods | None:
         """The followed pods of attempts before the current one; None if they are not followed yet."""
         memory = self._memories.get(_request(js), js.metadata.uid)
         followed = None if memory is None else memory.followed_pods

@@ -90,7 +90,7 @@ class NodeWatches:
 
         def pod_changed(_kind: ChangeKind, old: BoundPod | None, new: BoundPod | None) -> None:
             pod = new or old
-            if pod is not None and (pod.disruption or self._taints(pod.node) or self._other_taints(pod.node)):
+            if pod is not None and (pod.disruption or self._failure_taints(pod.node) or self._other_taints(pod.node)):
                 enqueue_set(pod)
 
         def enqueue_set(pod: BoundPod) -> None:
@@ -106,7 +106,7 @@ class NodeWatches:
     def failed_pods(self, js: JobSet, now: str) -> tuple[PodOnTaintedNode, ...]:
         """The pods of a set on failed nodes. A failure whose time is not known begins when it was first seen."""
         pods = [] if js.failure_policy.node_failure is None else self._pods(js)
-        failures = {name: taints for name in {pod.node for pod in pods} if (taints := self._taints(name))}
+        failures = {name: taints for name in {pod.node for pod in pods} if (taints := self._failure_taints(name))}
         since: dict[str, tuple[str, str]] = {}
         for name, taints in failures.items():
             first_seen = self._first_seen.setdefault(name, {})  # by taint
@@ -165,11 +165,11 @@ class NodeWatches:
     async def _read_node(self, name: str) -> None:
         # A list of one name needs the same right as the watch.
         page = await self._client.list(NODES, type=DetailedNode, field_selector=f"metadata.name={name}")
-        stored, known = next(iter(page.items or ()), None), self.nodes.store.get("", name)
-        if stored is not None:
-            self.nodes.store.overlay(self._to_cached(stored))
-        elif known is not None:
-            self.nodes.store.overlay_deleted("", name, known.uid)
+        listed_node, cached_node = next(iter(page.items or ()), None), self.nodes.store.get("", name)
+        if listed_node is not None:
+            self.nodes.store.overlay(self._to_cached(listed_node))
+        elif cached_node is not None:
+            self.nodes.store.overlay_deleted("", name, cached_node.uid)
 
     async def _read_pods(self, js: JobSet, node: str) -> None:
         meta, store = js.metadata, self.pods.store
@@ -200,7 +200,7 @@ class NodeWatches:
         if old is not None and not self.pods.store.by_cluster_index(BY_NODE, old.node):
             self._first_seen.pop(old.node, None)
 
-    def _taints(self, node: str) -> tuple[tuple[str, str], ...]:
+    def _failure_taints(self, node: str) -> tuple[tuple[str, str], ...]:
         """The taints of a node by which its pods count as failed; `DELETED_NODE_TAINTS` if the node does not exist."""
         stored, unreadable = self.nodes.store.get("", node), self.nodes.store.unreadable
         if stored is not None:

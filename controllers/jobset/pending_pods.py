@@ -13,16 +13,15 @@ from controllers.planning.observed import Observed, PendingPod
 from controllers.planning.start_timeout import is_late, next_check, start_limits
 from kube.client import PAGE_SIZE, Client
 from kube.errors import KubeError
-from kube.options import ListOptions
 from kube.resources import EVENTS, PODS
 
 log = logging.getLogger(__name__)
 
-MAX_EXPLAINED = 3
+MAX_EXPLAINED_PODS = 3
 """One check reads the events of at most this many late pods."""
 MAX_EVENTS = 50
 """At most this many events are read about one pod."""
-ANSWER = 2.0
+EVENTS_TIMEOUT = 2.0
 """Seconds until the list of events about one pod times out."""
 LONGEST_REASON = 512
 """At most this many characters of a message of the kubelet or the scheduler."""
@@ -69,7 +68,7 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
         for uid, pod in pending_pods.items()
         if time_limits.start is not None and is_late(pod, time_limits.start, observed.now)
     ]
-    for uid in [uid for uid in late_uids if pending_pods[uid].node][:MAX_EXPLAINED]:
+    for uid in [uid for uid in late_uids if pending_pods[uid].node][:MAX_EXPLAINED_PODS]:
         late_pod = pending_pods[uid]
         if warning := await _latest_warning(client, meta.namespace, late_pod.name):
             pending_pods[uid] = dataclasses.replace(late_pod, reason=f"{late_pod.reason}; {warning}")
@@ -81,14 +80,19 @@ async def _latest_warning(client: Client, namespace: str, pod: str) -> str:
 
     Faults of volumes and the network are in events only, not in the status of a pod. No decision depends on the result.
     """
-    fields = f"regarding.kind=Pod,regarding.name={pod},type=Warning"
-    options: ListOptions = {"namespace": namespace, "field_selector": fields, "limit": MAX_EVENTS, "timeout": ANSWER}
     try:
-        events = (await client.list(EVENTS, type=SeenEvent, **options)).items or ()
+        page = await client.list(
+            EVENTS,
+            type=SeenEvent,
+            namespace=namespace,
+            field_selector=f"regarding.kind=Pod,regarding.name={pod},type=Warning",
+            limit=MAX_EVENTS,
+            timeout=EVENTS_TIMEOUT,
+        )
     except (KubeError, TimeoutError) as error:
         log.info("events about pod %s/%s are not known: %s", namespace, pod, error)
         return ""
-    last = max(events, key=lambda event: event.last_time, default=None)
+    last = max(page.items or (), key=lambda event: event.last_time, default=None)
     return "" if last is None else clean_words(f"{last.reason}: {last.note}")
 
 

@@ -44,12 +44,12 @@ async def with_read_pool(client: Client, observed: Observed, pods: Store[PoolPod
         return dataclasses.replace(observed, pool_is_read=True)
     meta = observed.jobset.metadata
     selector = f"{keys.JOBSET_UID}={meta.uid},{keys.SPARES}"
-    gone = {pod.name: pod for pod in pods.by_index(BY_SET, IndexKey(meta.namespace, meta.uid))}
+    missing_pods = {pod.name: pod for pod in pods.by_index(BY_SET, IndexKey(meta.namespace, meta.uid))}
     async for listed in client.pages(PODS, type=DetailedPod, namespace=meta.namespace, label_selector=selector):
         if (pod := pool_pod(listed)) is not None:
             pods.overlay(pod)
-            gone.pop(pod.name, None)
-    for pod in gone.values():
+            missing_pods.pop(pod.name, None)
+    for pod in missing_pods.values():
         if pods.get(pod.namespace, pod.name) is pod:  # the watch may have changed the cache meanwhile
             pods.overlay_deleted(pod.namespace, pod.name, pod.uid)
     memory.pool_is_read, memory.served_pod_times = True, None

@@ -110,10 +110,18 @@ class Watches(InformerGroup):
 
     def caches(self) -> Caches:
         """The stores that plans read and that the executor overlays with the answers to its writes."""
-        pods = None if self.pods is None else self.pods.store
-        spare_pods = None if self.spare_pods is None else self.spare_pods.store
-        stores = self.jobsets.store, self.jobs.store, self.services.store, self.claims.store
-        return Caches(*stores, pods, self.priority_classes.store, self.groups, self.nodes, self.last_ends, spare_pods)
+        return Caches(
+            jobsets=self.jobsets.store,
+            jobs=self.jobs.store,
+            services=self.services.store,
+            claims=self.claims.store,
+            pods=None if self.pods is None else self.pods.store,
+            priority_classes=self.priority_classes.store,
+            groups=self.groups,
+            nodes=self.nodes,
+            last_ends=self.last_ends,
+            spare_pods=None if self.spare_pods is None else self.spare_pods.store,
+        )
 
     def _jobsets_of_service(self, service: Service) -> list[Request]:
         """The JobSets that want a Service of this name: its owner, and JobSets that wait until the name is free."""
@@ -143,10 +151,12 @@ def _forget_failures(queue: WorkQueue[Request], old: JobSet | None, new: JobSet 
 
 
 def _service_name(js: JobSet) -> Iterable[str]:
+    """The values of a JobSet in `BY_SUBDOMAIN`."""
     return [subdomain(js)] if js.dns_enabled else []
 
 
 def set_name(job: Job) -> Iterable[str]:
+    """The values of a Job in `BY_SET`."""
     return [job.metadata.labels.get(keys.JOBSET_NAME, "")]
 
 

@@ -13,12 +13,9 @@ from itertools import islice
 from api import keys
 from api.owners import owning_job
 from api.pod import DetailedPod, PodMeta
-from api.selectors import one_of
+from api.selectors import MAX_UIDS, one_of
 from kube.client import Client
 from kube.resources import PODS
-
-MAX_JOBS_PER_LIST = 50
-"""At most this many Jobs share a list, since its URL contains their UIDs."""
 
 
 @dataclass(slots=True)
@@ -58,7 +55,7 @@ class PodReader:
             async with state.turn:
                 if not search.is_done:
                     own_search_first = {job_uid: search, **state.searches}
-                    await self._read(namespace, dict(islice(own_search_first.items(), MAX_JOBS_PER_LIST)))
+                    await self._read(namespace, dict(islice(own_search_first.items(), MAX_UIDS)))
         finally:
             del state.searches[job_uid]
             if not state.searches:

@@ -83,7 +83,7 @@ def _count_nodes(ctx: Context, draft: StatusDraft, policy: AvoidNodes, blames: M
     nodes = {node.name: node for node in recent_failures(js, ctx.now)}
     for name, blame in sorted(blames.items()):
         entry = nodes.pop(name, FailedNode(name=name))
-        nodes[name] = entry if entry.last_time == ctx.now else _failed_again(entry, blame, policy, ctx.now)
+        nodes[name] = entry if entry.last_time == ctx.now else _with_failure(entry, blame, policy, ctx.now)
     draft.update(failed_nodes=tuple(nodes.values())[-MAX_FAILED_NODES:])
     avoided_now = nodes_to_avoid(msgspec.structs.replace(js, status=draft.status), ctx.now)
     for node in avoided_now:
@@ -138,7 +138,7 @@ def _failure_cause(policy: AvoidNodes, pod: FailedPod) -> str:
     return f"pod {pod.name} failed with reason {reason}" if reason else ""
 
 
-def _failed_again(node: FailedNode, blame: Blame, policy: AvoidNodes, now: str) -> FailedNode:
+def _with_failure(node: FailedNode, blame: Blame, policy: AvoidNodes, now: str) -> FailedNode:
     has_domain_scope = policy.scope == "Domain"
     return FailedNode(
         name=node.name,

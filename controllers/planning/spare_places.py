@@ -50,10 +50,10 @@ def places(waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]
     then all others. Older pods come before younger pods of the same kind.
     """
     spares_by_node: dict[str, list[PoolPod]] = {}
-    for spare in sorted(spares, key=_age):
+    for spare in sorted(spares, key=_age_order):
         spares_by_node.setdefault(spare.node, []).append(spare)
     given_places = []
-    for pod in sorted(waiting, key=lambda pod: (not pod.nominated, not pod.gated, _age(pod))):
+    for pod in sorted(waiting, key=lambda pod: (not pod.nominated, not pod.gated, _age_order(pod))):
         node = pod.nominated or next(iter(spares_by_node), "")
         if node in spares_by_node:
             given_places.append(Place(pod, spares_by_node[node].pop(0)))
@@ -96,7 +96,7 @@ def _job_indexes(ctx: Context, name: str) -> dict[str, int]:
     return indexes
 
 
-def _age(pod: PoolPod) -> tuple[str, str]:
+def _age_order(pod: PoolPod) -> tuple[str, str]:
     return pod.created, pod.name
 
 
@@ -146,7 +146,7 @@ def promise_places(ctx: Context, draft: StatusDraft, lost_pods: Iterable[PodOnTa
         rank_of_pod = promised_rank if is_exclusive(ctx, name) else rank_of
         indexes = _job_indexes(ctx, name)
         lost_ranks = sorted(rank_of_pod(pod) for uid, pod in pods_to_replace if jobs.get(uid) == name)
-        entry = _entry(ctx, draft, name)
+        entry = _spare_entry(ctx, draft, name)
         notes = [promise for promise in entry.promised_to if promise.startswith(COUNTED_PREFIX)]
         promises = [promise for promise in entry.promised_to if promise not in notes]
         ranks_by_index = defaultdict[int | None, list[str]](list)
@@ -173,7 +173,7 @@ def _first_promises(ranks: Iterable[str], limit: int) -> list[str]:
     return [*dict.fromkeys([*of_followers, *unique_ranks])][: len(of_followers) + limit]
 
 
-def note_given(
+def note_given_places(
     ctx: Context, draft: StatusDraft, name: str, given_places: Iterable[Place], ended_ranks: Iterable[str]
 ) -> None:
     """Count the places that are given, and end the promises to `ended_ranks`.
@@ -182,7 +182,7 @@ def note_given(
     note in the same write. So if the manager ends before the pod is nominated, the next manager gives the place without
     counting it again. When a leader gets its domain, the promise to its followers continues.
     """
-    entry, ended = _entry(ctx, draft, name), frozenset(ended_ranks)
+    entry, ended = _spare_entry(ctx, draft, name), frozenset(ended_ranks)
     pods = [place.pod for place in given_places if not place.pod.nominated]
     promised_to = frozenset(entry.promised_to)
     used = entry.used + sum(
@@ -190,8 +190,8 @@ def note_given(
         for pod in pods
     )
     leader_ranks = [rank_of(place.pod.name) for place in given_places if place.pod.leads]
-    follower_ranks = {rank: followers_promise(rank) for rank in leader_ranks}
-    promises = [follower_ranks.get(promise, promise) for promise in _without_outdated_notes(ctx, entry)]
+    follower_promises = {rank: followers_promise(rank) for rank in leader_ranks}
+    promises = [follower_promises.get(promise, promise) for promise in _without_outdated_notes(ctx, entry)]
     promises = [promise for promise in promises if promise not in ended]
     promises += [counted_place_note(pod.name) for pod in pods if not pod.gated]
     _replace_entry(draft, replace(entry, used=used, promised_to=tuple(dict.fromkeys(promises))[:MAX_PROMISED]))
@@ -216,9 +216,9 @@ def has_notes(ctx: Context) -> bool:
     return any(promise.startswith(COUNTED_PREFIX) for entry in ctx.status.spares for promise in entry.promised_to)
 
 
-def promises_to_pods(ctx: Context, name: str) -> tuple[str, ...]:
+def promises_and_notes(ctx: Context, name: str) -> tuple[str, ...]:
     """The promises, as ranks, and the notes of ReplicatedJob `name`."""
-    return _entry(ctx, ctx.draft(), name).promised_to
+    return _spare_entry(ctx, ctx.draft(), name).promised_to
 
 
 def replicated_jobs_with_spares(ctx: Context) -> Iterator[str]:
@@ -226,7 +226,7 @@ def replicated_jobs_with_spares(ctx: Context) -> Iterator[str]:
     return iter(dict.fromkeys(spares.group.spare_for for spares in ctx.observed.spares))
 
 
-def _entry(ctx: Context, draft: StatusDraft, name: str) -> SpareStatus:
+def _spare_entry(ctx: Context, draft: StatusDraft, name: str) -> SpareStatus:
     """The status entry of the first ReplicatedJob of spares for `name`; it has the promises of all such spares."""
     first_name = next(spares.group.name for spares in ctx.observed.spares if spares.group.spare_for == name)
     return next(entry for entry in draft.status.spares if entry.name == first_name)

@@ -44,7 +44,7 @@ VERBS_AND_KINDS = {
 
 def summary(js: JobSet, plan: Plan) -> str:
     """A line such as `create 4 Jobs; Suspended=False (ResumeJobs: jobset is resumed)`; "" if only counts change."""
-    changes = [_actions(plan.actions), *_conditions(js, plan), *_restarts(js, plan)]
+    changes = [_action_counts(plan.actions), *_conditions(js, plan), *_restarts(js, plan)]
     texts = [change for change in changes if change]
     condition_messages = {condition.message for condition in _changed_conditions(js, plan)}
     texts += [f"{event.reason}: {event.note}" for event in plan.events if event.note not in condition_messages]
@@ -52,7 +52,7 @@ def summary(js: JobSet, plan: Plan) -> str:
     return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}..."
 
 
-def _actions(actions: tuple[Action, ...]) -> str:
+def _action_counts(actions: tuple[Action, ...]) -> str:
     """How many objects of which kind are created, deleted, patched."""
     counts: Counter[tuple[str, str]] = Counter()
     for action in actions:

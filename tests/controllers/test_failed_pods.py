@@ -58,7 +58,7 @@ class TestLookingUp:
         api = Pods()
         for number in range(5):
             api.add(f"p{number}", "u0", 3)
-        found = await list_failed_pods(Client(api), "ns", self.pod_query(1), every, page=2)
+        found = await list_failed_pods(Client(api), "ns", self.pod_query(1), every, page_size=2)
         assert len(found["u0"]) == 5
         assert len(api.asked()) == 3
 
@@ -72,7 +72,7 @@ class TestLookingUp:
             most = max(most, len(pods))
             return pods[-1:]
 
-        found = await list_failed_pods(Client(api), "ns", self.pod_query(2), last, page=4)
+        found = await list_failed_pods(Client(api), "ns", self.pod_query(2), last, page_size=4)
         assert {uid: [pod.name for pod in pods] for uid, pods in found.items()} == {"u0": ["p198"], "u1": ["p199"]}
         assert len(api.asked()) == 50, "every page is read"
         assert most == 3, "two of a page beside the one that was kept"

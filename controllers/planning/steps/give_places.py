@@ -19,9 +19,9 @@ from controllers.planning.spare_places import (
     has_notes,
     is_exclusive,
     is_steady,
-    note_given,
+    note_given_places,
     places_by_job,
-    promises_to_pods,
+    promises_and_notes,
     replicated_jobs_with_spares,
 )
 from controllers.planning.status import StatusDraft
@@ -53,13 +53,13 @@ def give_places(ctx: Context) -> Partial:
     for name in replicated_jobs_with_spares(ctx):
         give = _give_domains if is_exclusive(ctx, name) else _give_single_places
         given_places, ended_ranks = give(ctx, draft, name, actions)
-        if promises_to_pods(ctx, name) and is_steady(ctx, name):
+        if promises_and_notes(ctx, name) and is_steady(ctx, name):
             seconds_left = PROMISE_DELAY - (PROMISE_DELAY if since_write is None else since_write)
             if seconds_left > 0:
                 waits.append(seconds_left)
             else:
-                ended_ranks = [*promises_to_pods(ctx, name)]
-        note_given(ctx, draft, name, given_places, ended_ranks)
+                ended_ranks = [*promises_and_notes(ctx, name)]
+        note_given_places(ctx, draft, name, given_places, ended_ranks)
     if not ctx.observed.pool_is_read and (has_notes(ctx) or any(isinstance(action, GivePlace) for action in actions)):
         return Stop(pod_query=PoolQuery())
     waits += [PLACE_COOLDOWN for pod in ctx.observed.spare_pods if pod.uid in ctx.observed.served_pods]

@@ -17,9 +17,9 @@ from cli.output import write_list
 from kube.clock import now
 from kube.model.meta import JSON
 from kube.model.versions import COMPILED_DEFAULTS, COMPILED_RULES, Feature
-from policy.compiled.defaults import mutating
+from policy.compiled.defaults import mutating_objects
 from policy.compiled.exceptions import MAX_EXCEPTIONS, unexpired_exceptions
-from policy.compiled.policy import Circumstances, validating
+from policy.compiled.policy import Circumstances, validating_objects
 from policy.evaluate import rules_in_force
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import duration_of, format_time, time_of
@@ -60,8 +60,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     circumstances = Circumstances(options.queue_controllers or PolicySettings().queue_controllers, exceptions, moment)
     objects: list[JSON] = []
     for policy in policies:
-        objects += validating(policy, circumstances) if options.only != "map" else []
-        objects += mutating(policy, policies, options.gates) if options.only != "vap" else []
+        objects += validating_objects(policy, circumstances) if options.only != "map" else []
+        objects += mutating_objects(policy, policies, options.gates) if options.only != "vap" else []
     for policy in policies:
         err.writelines(f"{policy.metadata.name}: {note}\n" for note in notes(policy, exceptions, moment))
     err.writelines(f"{feature.need}\n" for feature in needed_features(objects))

@@ -5,8 +5,8 @@ from typing import Final
 
 from api.features import FeatureGates
 from kube.model.meta import JSON
-from policy.compiled.defaults import mutating
-from policy.compiled.policy import Circumstances, validating
+from policy.compiled.defaults import mutating_objects
+from policy.compiled.policy import Circumstances, validating_objects
 from policy.kinds import API_VERSION, GROUP, KIND
 from policy.types import JobSetPolicy
 
@@ -24,8 +24,8 @@ def enforced_objects(
     """
     if not policy.spec.is_enforced_by_api_server:
         return []
-    rules = validating(policy, circumstances) if policy.spec.denies else []
-    return [_with_owner(body, policy) for body in [*rules, *mutating(policy, policies, gates)]]
+    rules = validating_objects(policy, circumstances) if policy.spec.denies else []
+    return [_with_owner(body, policy) for body in [*rules, *mutating_objects(policy, policies, gates)]]
 
 
 def _with_owner(body: JSON, policy: JobSetPolicy) -> JSON:

@@ -1,7 +1,7 @@
 """Compiles the rules of a JobSetPolicy into a ValidatingAdmissionPolicy and its binding. Pure."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -9,7 +9,7 @@ from typing import Any, Final
 from api.keys import GROUP as JOBSET_GROUP
 from api.keys import PLURAL, VERSION
 from kube.model.meta import JSON
-from policy.cel import NEW, OLD, Cel, Writer, concat_lists, concat_texts, foreign, texts, variable_names
+from policy.cel import NEW, OLD, Cel, Expression, Writer, concat_lists, concat_texts, foreign, texts, variable_names
 from policy.compiled.exceptions import exception_condition, unexpired_exceptions
 from policy.compiled.selectors import OBJECT_LABELS, as_json, selector_conditions
 from policy.compiled.variables import SHARED
@@ -32,6 +32,7 @@ _LONGEST_NAME = 253
 
 
 def compiled_name(policy: str) -> str:
+    """The name of the objects that are compiled from the policy of this name."""
     name = f"jobset-policy-{policy}"
     digest = hashlib.sha256(policy.encode()).hexdigest()[:8]
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 9]}-{digest}"
@@ -44,16 +45,20 @@ class _Draft:
     variables: dict[str, Cel] = field(default_factory=dict)
 
     def add(self, name: str, expression: Cel) -> Cel:
+        """Add a variable; returns the expression that reads it."""
         self.variables[name] = expression
         return Cel(f"variables.{name}")
 
-    def both(self, name: str, new: Cel, old: Cel) -> tuple[Cel, Cel]:
-        """Add a variable about the JobSet, and one about the JobSet before an update, which is empty on creation."""
-        before = self.add(f"{name}{OLD.suffix}", Cel(f"oldObject == null ? [] : {old}"))
-        return self.add(name, new), before
+    def add_both(self, name: str, write: Expression) -> tuple[Cel, Cel]:
+        """Add two variables with lists: one about the JobSet, and one about the JobSet before an update.
 
-    def read_by(self, expression: Cel) -> list[JSON]:
-        """The variables that an expression reads, and the variables that these read, in their order."""
+        On creation the second list is empty. Returns the expressions that read the variables, in this order.
+        """
+        before = self.add(f"{name}{OLD.suffix}", Cel(f"oldObject == null ? [] : {write(OLD)}"))
+        return self.add(name, write(NEW)), before
+
+    def variables_of(self, expression: Cel) -> list[JSON]:
+        """The variables that an expression reads, directly or by other variables, as objects of the API."""
         needed = variable_names(expression)
         needed_variables: dict[str, Cel] = {}
         for name, value in reversed(self.variables.items()):
@@ -63,19 +68,18 @@ class _Draft:
         return [{"name": name, "expression": needed_variables[name].text} for name in reversed(needed_variables)]
 
 
-def _rule(draft: _Draft, name: str, compiled: Compiled, writer: Writer, unless: str) -> Cel:
-    """Add the variable with the violations of one rule by a JobSet, without those before an update.
+def _add_rule(draft: _Draft, name: str, compiled: Compiled, writer: Writer, unless: str) -> Cel:
+    """Add the variable with the violations of one rule, without violations that existed before an update.
 
-    `unless`: the condition under which the rule does not count; empty without one.
+    `unless`: the condition under which the rule does not count; empty if there is none.
     """
     for variable, shared in compiled.variables:
-        draft.both(variable, shared(NEW), shared(OLD))
+        draft.add_both(variable, shared)
     lists = []
-    findings = compiled.findings(NEW)
-    if findings != NO_FINDINGS:
-        lists.append(_new_findings(*draft.both(f"{name}Found", findings, compiled.findings(OLD))))
+    if compiled.findings(NEW) != NO_FINDINGS:
+        lists.append(_new_findings(*draft.add_both(f"{name}Found", compiled.findings)))
     for i, numbers in enumerate(compiled.numbers):
-        now, before = draft.both(f"{name}Numbers{i or ''}", numbers.numbers(NEW), numbers.numbers(OLD))
+        now, before = draft.add_both(f"{name}Numbers{i or ''}", numbers.numbers)
         lists.append(exceeded_limits(numbers, now, before, writer))
     violations = concat_lists(*lists)
     return draft.add(name, Cel(f"{unless} ? [] : {violations}") if unless else violations)
@@ -84,7 +88,7 @@ def _rule(draft: _Draft, name: str, compiled: Compiled, writer: Writer, unless: 
 def _new_findings(now: Cel, before: Cel) -> Cel:
     """An expression for the findings that an update adds.
 
-    Findings with the same key and message count as new only if there are more of them than before the update.
+    Findings with the same key and message are new only if there are more of them than before the update.
     """
     new, gone = f"{now}.filter(f, !(f in {before}))", f"{before}.filter(f, !(f in {now}))"
     has_same_key = "g[0] == f[0] && g[2] == f[2]"
@@ -112,40 +116,46 @@ def match_constraints(policy: JobSetPolicy, operations: Sequence[str]) -> JSON:
     }
 
 
-def match_conditions(policy: JobSetPolicy) -> Iterator[JSON]:
+def match_conditions(policy: JobSetPolicy) -> list[JSON]:
     """At most one condition, for the object selector of a policy. It reads the labels of the new object."""
     conditions = selector_conditions(policy.spec.match.object_selector, OBJECT_LABELS)
-    if conditions:
-        yield {"name": "object-selector", "expression": " && ".join(conditions)}
+    return [{"name": "object-selector", "expression": " && ".join(conditions)}] if conditions else []
 
 
-def head(kind: str, policy: str) -> JSON:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": kind,
-        "metadata": {"name": compiled_name(policy), "labels": {LABEL: "true"}},
-    }
+def policy_and_binding(kind: str, policy: JobSetPolicy, spec: JSON, **binding: Any) -> list[JSON]:
+    """An admission policy for a JobSetPolicy, and its binding, with these fields in their specs."""
+    name = compiled_name(policy.metadata.name)
+    metadata = {"name": name, "labels": {LABEL: "true"}}
+    return [
+        {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec},
+        {
+            "apiVersion": API_VERSION,
+            "kind": f"{kind}Binding",
+            "metadata": metadata,
+            "spec": {"policyName": name, **binding},
+        },
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What verdicts depend on beside the policy: users whose updates are not judged, exceptions, and the time."""
+    """What verdicts depend on beside the policy. `trusted`: names of users whose updates are not judged."""
 
     trusted: Sequence[str]
     exceptions: Sequence[JobSetPolicyException]
     now: datetime
 
 
-def validating(policy: JobSetPolicy, circumstances: Circumstances) -> list[JSON]:
+def validating_objects(policy: JobSetPolicy, circumstances: Circumstances) -> list[JSON]:
     """The ValidatingAdmissionPolicy for a policy, and its binding; empty if the policy has no rules."""
     exceptions = unexpired_exceptions(circumstances.exceptions, policy, circumstances.now)
     name, draft, writer = policy.metadata.name, _Draft(), Writer(foreign(policy.metadata.name))
     for variable, shared in SHARED.items():
-        draft.both(variable, shared(NEW), shared(OLD))
+        draft.add_both(variable, shared)
     rules = [
         (
             rule.name,
-            _rule(
+            _add_rule(
                 draft,
                 rule.name,
                 rule.compile(foreign(demanded), writer),
@@ -170,7 +180,7 @@ def validating(policy: JobSetPolicy, circumstances: Circumstances) -> list[JSON]
         "failurePolicy": policy.spec.failure_policy,
         "matchConstraints": match_constraints(policy, ["CREATE", "UPDATE"]),
         "matchConditions": conditions,
-        "variables": draft.read_by(all_violations),
+        "variables": draft.variables_of(all_violations),
         "validations": [
             {
                 "expression": f"{all_violations}.size() == 0",
@@ -180,9 +190,8 @@ def validating(policy: JobSetPolicy, circumstances: Circumstances) -> list[JSON]
             }
         ],
     }
-    binding = {"policyName": compiled_name(name), "validationActions": list(policy.spec.validation_actions)}
-    kind = "ValidatingAdmissionPolicy"
-    return [{**head(kind, name), "spec": spec}, {**head(f"{kind}Binding", name), "spec": binding}]
+    actions = list(policy.spec.validation_actions)
+    return policy_and_binding("ValidatingAdmissionPolicy", policy, spec, validationActions=actions)
 
 
 def _message(findings: Cel) -> Cel:
@@ -190,7 +199,7 @@ def _message(findings: Cel) -> Cel:
     size = f"{findings}.size()"
     first = f"({size} > {MAX_SHOWN} ? {findings}.slice(0, {MAX_SHOWN}) : {findings})"
     cut = f"t.size() > {MAX_TEXT} ? t.substring(0, {MAX_TEXT - 3}) + '...' : t"
-    listed = f"{first}.map(f, f[1] + ': ' + f[2]).map(t, {cut}).join(', ')"
+    joined = f"{first}.map(f, f[1] + ': ' + f[2]).map(t, {cut}).join(', ')"
     more = concat_texts(", and ", Cel(f"string({size} - {MAX_SHOWN})"), " more")
-    several = f"'[' + {listed} + ({size} > {MAX_SHOWN} ? {more} : '') + ']'"
-    return Cel(f"{size} == 1 ? {listed} : {several}")
+    in_brackets = f"'[' + {joined} + ({size} > {MAX_SHOWN} ? {more} : '') + ']'"
+    return Cel(f"{size} == 1 ? {joined} : {in_brackets}")

@@ -20,8 +20,8 @@ def selector_conditions(selector: Selector, labels: str) -> list[str]:
 def _requirement(requirement: Requirement, labels: str) -> str:
     key, values = text(requirement.key), texts(requirement.values)
     has_key = f"{key} in {labels}"
-    among = f"({has_key} && {labels}[{key}] in {values})"
-    return {"Exists": has_key, "DoesNotExist": f"!({has_key})", "In": among, "NotIn": f"!{among}"}[requirement.operator]
+    is_in = f"({has_key} && {labels}[{key}] in {values})"
+    return {"Exists": has_key, "DoesNotExist": f"!({has_key})", "In": is_in, "NotIn": f"!{is_in}"}[requirement.operator]
 
 
 def as_json(selector: Selector) -> JSON:

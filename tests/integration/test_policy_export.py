@@ -21,7 +21,7 @@ from authoring.suites import suites
 from dev.cluster.cluster import Cluster
 from dev.reference.policies import EXAMPLES
 from kube.model.meta import JSON
-from policy.compiled.policy import Circumstances, compiled_name, validating
+from policy.compiled.policy import Circumstances, compiled_name, validating_objects
 from policy.evaluate import violations
 from policy.exception_types import read_exception
 from policy.judged import JudgedJobSet
@@ -91,7 +91,7 @@ def offline(policy: JSON, js: JSON, labels: dict[str, str] | None = None) -> lis
 def store(cluster: Cluster, policy: JSON, *exceptions: JSON) -> None:
     """Apply what is exported of a policy."""
     own = Circumstances(("kueue",), [read_exception(each) for each in exceptions], datetime.now(UTC))
-    for body in validating(read_policy(policy), own):
+    for body in validating_objects(read_policy(policy), own):
         apply(cluster, COLLECTIONS[body["kind"]], body)
 
 

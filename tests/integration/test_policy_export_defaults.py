@@ -9,7 +9,7 @@ import pytest
 from api.features import FeatureGates
 from dev.cluster.cluster import Cluster
 from kube.model.meta import JSON
-from policy.compiled.defaults import mutating
+from policy.compiled.defaults import mutating_objects
 from policy.compiled.policy import compiled_name
 from policy.defaults import defaults_for
 from policy.namespaces import namespace_of
@@ -114,7 +114,7 @@ def exported(jobset_server: Cluster) -> Iterator[Cluster]:
         assert request(jobset_server, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})[0] == 201
     read = list(map(read_policy, POLICIES))
     for policy in read:
-        for body in mutating(policy, read, GATES):
+        for body in mutating_objects(policy, read, GATES):
             apply(jobset_server, COLLECTIONS[body["kind"]], body)
     probe = labelled(jobset(rjob(pod=pod())), size="large")
     everybody = {policy["metadata"]["name"] for policy in POLICIES}

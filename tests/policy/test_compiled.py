@@ -11,8 +11,8 @@ import yaml
 from api.features import FeatureGates
 from kube.model.meta import JSON
 from policy.cel import concat_texts, quote_text, text
-from policy.compiled.defaults import mutating
-from policy.compiled.policy import Circumstances, compiled_name, validating
+from policy.compiled.defaults import mutating_objects
+from policy.compiled.policy import Circumstances, compiled_name, validating_objects
 from policy.exception_types import read_exception
 from policy.registry import RULES
 from policy.sentences import kebab
@@ -25,7 +25,7 @@ NOBODY = Circumstances((), (), NOW)
 
 
 def written(obj: JSON, beside: Circumstances = NOBODY) -> list[JSON]:
-    return validating(read_policy(obj), beside)
+    return validating_objects(read_policy(obj), beside)
 
 
 def spec(obj: JSON, beside: Circumstances = NOBODY) -> JSON:
@@ -189,7 +189,7 @@ class TestDefaults:
     def written(self, *policies: JSON, gates: str = "") -> JSON:
         """The spec for the first of these policies; nothing if it has none."""
         read = [read_policy(each) for each in policies]
-        found = mutating(read[0], read, FeatureGates(dict.fromkeys(gates.split(), True)))
+        found = mutating_objects(read[0], read, FeatureGates(dict.fromkeys(gates.split(), True)))
         spec: JSON = found[0]["spec"] if found else {}
         return spec
 

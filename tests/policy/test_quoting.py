@@ -12,8 +12,8 @@ from api.features import FeatureGates
 from kube.model.meta import ObjectMeta
 from policy import cel
 from policy.cel import Cel, Foreign, foreign
-from policy.compiled.defaults import mutating
-from policy.compiled.policy import Circumstances, validating
+from policy.compiled.defaults import mutating_objects
+from policy.compiled.policy import Circumstances, validating_objects
 from policy.default_types import Defaults
 from policy.exception_types import JobSetPolicyException, JobSetPolicyExceptionSpec
 from policy.registry import Rules
@@ -112,8 +112,8 @@ def test_a_text_in_any_field_of_a_policy_or_an_exception_stays_a_text(text: str)
     policy, exception = hostile(text)
     gates = FeatureGates({"AllAlpha": True})
     found = [
-        *validating(policy, Circumstances((text,), (exception,), NOW)),
-        *mutating(policy, (policy, msgspec.structs.replace(policy, metadata=ObjectMeta(name="a"))), gates),
+        *validating_objects(policy, Circumstances((text,), (exception,), NOW)),
+        *mutating_objects(policy, (policy, msgspec.structs.replace(policy, metadata=ObjectMeta(name="a"))), gates),
     ]
     written = [*expressions(found)]
     assert sum(each.count("canary") for each in written) > 100

@@ -28,7 +28,7 @@ from kube.resources import LEASES
 from manifests import NAMESPACE
 from policy.kinds import GATE
 from policy.suites import probes
-from policy.suites.answers import Answer, differences, interpret, refused_otherwise
+from policy.suites.answers import Answer, differences, interpret, other_refusals
 from policy.suites.judge import Result, compare
 from policy.suites.rounds import rounds
 
@@ -105,7 +105,7 @@ def _add_answer(loaded: LoadedSuite, number: int, result: Result, answer: Answer
     """
     test, path = loaded.suite.tests[number], FieldPath(("tests", number))
     interpretation = interpret(answer, loaded.policies, update=bool(test.old_jobset))
-    refusal_failures = list(refused_otherwise(interpretation, path.at("jobset"), test.jobset))
+    refusal_failures = list(other_refusals(interpretation, path.at("jobset"), test.jobset))
     if result.verdict is None:
         return Result(
             test.name, (*compare(interpretation.verdict, test, path), *refusal_failures), interpretation.verdict

@@ -18,7 +18,6 @@ from dev.hack.generated import escape_cell
 from kube.model.field import Rule, with_placeholders
 from manifests.definition import schema_of
 from policy.evaluate import violations
-from policy.namespaces import namespace_of
 from policy.registry import RULES, Rules
 from policy.rule import PolicyRule
 from policy.sentences import kebab
@@ -113,8 +112,8 @@ def violations_of_bad_jobset(loaded: LoadedSuite) -> Iterator[Any]:
     judged = judged_of(checks.findings_about_new(checks.prepare(loaded.jobsets["bad"]), children=False).object, _GATES)
     suite_namespace = loaded.suite.tests[-1].namespace
     if judged is not None:
-        namespace = namespace_of(suite_namespace.name, suite_namespace.labels, suite_namespace.annotations)
-        yield from (violation.error for violation in violations(loaded.policies, judged, namespace))
+        found_violations = violations(loaded.policies, judged, suite_namespace.as_namespace)
+        yield from (violation.error for violation in found_violations)
 
 
 def _field_rows(field: str, rule: PolicyRule) -> Iterator[str]:

@@ -27,12 +27,12 @@ SERVER_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)", re.DOTALL)
 _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL)
 
-DIFFERS = failure(
+DIFFERENCE = failure(
     "differs",
     "the API server does not judge as this command does without it: {what}",
     "please report it, unless another admission policy of the suite explains it: write serverOnly then",
 )
-OTHERWISE = failure("refused", "the API server refuses the JobSet, whatever the policies say", "correct it: {text}")
+OTHER_REFUSAL = failure("refused", "the API server refuses the JobSet, whatever the policies say", "correct it: {text}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Interpretation:
     """The parts of an answer of the API server.
 
     - `verdict`: the verdict of policies.
-    - `unrecorded`: the number of violations that were not recorded, as the audit annotation is bounded.
+    - `unrecorded`: the number of violations that are not in the audit annotation, whose length is limited.
     - `other_causes`: why the JobSet is refused, or could not be judged, for reasons beside policies.
     """
 
@@ -66,7 +66,7 @@ class Interpretation:
 def interpret(answer: Answer, policies: Sequence[JobSetPolicy], *, update: bool) -> Interpretation:
     """The verdict of policies in an answer of the API server."""
     actions = {policy.metadata.name: action_of(policy) for policy in policies}
-    record = _record(answer.annotations.get(OUR_ANNOTATION, ""), dict)
+    record = _annotation_value(answer.annotations.get(OUR_ANNOTATION, ""), dict)
     unrecorded = int(record.get("more") or 0)
     entries = [entry for entry in record.get("violations") or () if isinstance(entry, dict)]
     findings = [
@@ -76,10 +76,10 @@ def interpret(answer: Answer, policies: Sequence[JobSetPolicy], *, update: bool)
     ]
     failed = [f"{entry['rule']} of policy {entry['policy']}: {entry['error']}" for entry in entries if "error" in entry]
     denied = _DENIED.search(answer.message) if answer.object is None else None
-    findings += _by_the_api_server(answer, denied)
+    findings += _api_server_findings(answer, denied)
     other_causes = failed
     if answer.object is None and denied is None:
-        other_causes = [*failed, *_not_by_policies(answer, findings, list(actions) if unrecorded else [])]
+        other_causes = [*failed, *_other_causes(answer, findings, list(actions) if unrecorded else [])]
     defaults = None if update or answer.object is None else recorded_defaults(answer.object)
     return Interpretation(Verdict(findings, defaults), unrecorded, other_causes)
 
@@ -88,28 +88,28 @@ def _finding(action: str, policy: str, rule: str, path: str, complaint: str) -> 
     return Finding(action, policy, rule, path, complaint, f"{path}: {complaint}" if path else complaint)
 
 
-def _record(text: str, kind: type) -> Any:
-    """The JSON value of an annotation, or an empty value if its type is not `kind`."""
+def _annotation_value(text: str, kind: type) -> Any:
+    """The value of an annotation with JSON, or an empty value if its type is not `kind`."""
     value = json.loads(text) if text else None
     return value if isinstance(value, kind) else kind()
 
 
-def _by_the_api_server(answer: Answer, denied: re.Match[str] | None) -> Iterator[Finding]:
+def _api_server_findings(answer: Answer, denied: re.Match[str] | None) -> Iterator[Finding]:
     """Findings of ValidatingAdmissionPolicies. `denied`: the match of `_DENIED` in the message of a refusal."""
     if denied:
         yield _finding(DENY, denied[1], VALIDATING, "", denied[2])
     for text in answer.warnings:
         if warned := _WARNED.fullmatch(text):
             yield _finding(WARN, warned[1], VALIDATING, "", warned[2])
-    for entry in _record(answer.annotations.get(SERVER_ANNOTATION, ""), list):
+    for entry in _annotation_value(answer.annotations.get(SERVER_ANNOTATION, ""), list):
         if AUDIT in (entry.get("validationActions") or ()):
             yield _finding(AUDIT, entry.get("policy", ""), VALIDATING, "", entry.get("message", ""))
 
 
-def _not_by_policies(answer: Answer, findings: Sequence[Finding], unrecorded: Sequence[str]) -> list[str]:
-    """The causes of a refusal that are no recorded violations.
+def _other_causes(answer: Answer, findings: Sequence[Finding], unrecorded: Sequence[str]) -> list[str]:
+    """The causes of a refusal that are not violations of policies.
 
-    `unrecorded`: names of policies that may have violations that were not recorded.
+    `unrecorded`: names of policies that may have violations that are not in the audit annotation.
     """
     violations = Counter((finding.path, finding.complaint) for finding in findings if finding.action == DENY)
     other_causes = []
@@ -132,29 +132,30 @@ def _begins(text: str, complaint: str) -> bool:
     return text.startswith(complaint[:-3] if is_cut else complaint)
 
 
-def differences(own: Verdict, answer: Answer, answered: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
+def differences(own: Verdict, answer: Answer, server: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
     """Findings about differences between the verdict `own` and the API server's answer. `name`: that of the test."""
-    for text in islice(_differences(own, answer, answered), MAX_QUOTED):
-        yield DIFFERS.at(path, name, what=text)
+    for text in islice(_differences(own, answer, server), MAX_QUOTED):
+        yield DIFFERENCE.at(path, name, what=text)
 
 
-def _differences(own: Verdict, answer: Answer, answered: Interpretation) -> Iterator[str]:
-    own_keys, server_keys = Counter(map(_key, own.findings)), Counter(map(_key, answered.verdict.findings))
+def _differences(own: Verdict, answer: Answer, server: Interpretation) -> Iterator[str]:
+    own_keys = Counter(map(_finding_key, own.findings))
+    server_keys = Counter(map(_finding_key, server.verdict.findings))
     for key in (server_keys - own_keys).elements():
         yield f"only the API server says: {_describe(key)}"
     missing = list((own_keys - server_keys).elements())
-    if len(missing) != answered.unrecorded:
+    if len(missing) != server.unrecorded:
         yield from (f"only this command says: {_describe(key)}" for key in missing)
-    is_denied = any(finding.action == DENY for finding in answered.verdict.findings)
+    is_denied = any(finding.action == DENY for finding in server.verdict.findings)
     if is_denied and answer.object is not None:
         yield "a rule that denies is broken, and the JobSet is admitted"
     yield from _not_in_refusal(own, answer)
-    defaults = answered.verdict.defaults
+    defaults = server.verdict.defaults
     if defaults is not None and own.defaults != defaults:
         yield f"the JobSet gets the defaults {defaults or 'none'} there, and {own.defaults or 'none'} here"
 
 
-def _key(finding: Finding) -> tuple[str, str, str, str, str]:
+def _finding_key(finding: Finding) -> tuple[str, str, str, str, str]:
     return finding.action, finding.policy, finding.rule, finding.path, shorten(finding.complaint, MAX_AUDITED_TEXT)
 
 
@@ -164,7 +165,7 @@ def _describe(key: tuple[str, str, str, str, str]) -> str:
 
 
 def _not_in_refusal(own: Verdict, answer: Answer) -> Iterator[str]:
-    """Differences about violations whose text is missing in a refusal, unless the refusal leaves out errors."""
+    """Differences about violations that a refusal does not name; none if the refusal has left out errors."""
     if answer.object is not None or not answer.causes or len(answer.causes) > MAX_SHOWN_ERRORS:
         return
     answered_texts = {f"{path}: {text}" for path, text in answer.causes}
@@ -173,10 +174,10 @@ def _not_in_refusal(own: Verdict, answer: Answer) -> Iterator[str]:
             yield f"the refusal does not say: {finding.text}"
 
 
-def refused_otherwise(answered: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
+def other_refusals(interpretation: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
     """The finding that the JobSet of a test is refused for reasons beside policies. `name`: the name of the JobSet."""
-    if answered.other_causes:
-        yield OTHERWISE.at(path, name, text="; ".join(answered.other_causes[:MAX_QUOTED]))
+    if interpretation.other_causes:
+        yield OTHER_REFUSAL.at(path, name, text="; ".join(interpretation.other_causes[:MAX_QUOTED]))
 
 
 def answer_of_response(code: int, body: Any, warnings: Sequence[str], annotations: Mapping[str, str]) -> Answer:

@@ -16,9 +16,8 @@ from policy.evaluate import Violation, rules_in_force, violations
 from policy.exceptions import EARLIEST, Excused, excused_rules, namespace_exceptions, time_of
 from policy.judged import JudgedJobSet, Namespace
 from policy.mismatch import Mismatch, policy_mismatch
-from policy.namespaces import namespace_of
 from policy.recorded import Record, recorded_defaults
-from policy.suites.types import VALIDATING, Expectation, SuiteContents, SuiteTest, failure, missing_jobset
+from policy.suites.types import VALIDATING, Expectation, SuiteContents, SuiteTest, failure, missing_jobset_finding
 from policy.types import DENY, WARN, JobSetPolicy
 
 PASS = "Pass"  # noqa: S105 - a verdict
@@ -133,7 +132,7 @@ def judge(contents: SuiteContents, index: int, admit: Admit) -> Result:
         if not name:
             continue
         if name not in contents.jobsets:
-            return Result(test.name, (missing_jobset(path.at(member), name, contents.jobsets),))
+            return Result(test.name, (missing_jobset_finding(path.at(member), name, contents.jobsets),))
         objects[member] = contents.jobsets[name]
     if test.server_only:
         return Result(test.name, is_skipped=True)
@@ -148,18 +147,18 @@ def _verdict(
     """The verdict, or None and the reasons why there is no verdict. `objects`: by field of the test."""
     judged: dict[str, JudgedJobSet] = {}
     defaults: Record | None = None
-    namespace = namespace_of(test.namespace.name, test.namespace.labels, test.namespace.annotations)
+    namespace = test.namespace.as_namespace
     for member, obj in objects.items():
         is_new = member == "jobset" and "oldJobset" not in objects
         admitted = admit(obj, contents.policies if is_new else (), namespace)
         if admitted.errors or admitted.jobset is None:
-            return None, list(_faults(admitted.errors, path.at(member), dig(obj, "metadata", "name")))
+            return None, list(_admission_faults(admitted.errors, path.at(member), dig(obj, "metadata", "name")))
         judged[member] = admitted.jobset
         if is_new:
             defaults = recorded_defaults(admitted.object)
     exceptions = namespace_exceptions(contents.exceptions, test.namespace.name)
     excused = excused_rules(exceptions, contents.policies, judged["jobset"], namespace, time_of(test.time) or EARLIEST)
-    found_violations = violations(
+    unexcused = violations(
         contents.policies,
         judged["jobset"],
         namespace,
@@ -168,7 +167,7 @@ def _verdict(
     )
     labels = judged["jobset"].js.metadata.labels
     mismatches = [(policy, policy_mismatch(policy, labels, namespace)) for policy in contents.policies]
-    return Verdict([_finding(violation) for violation in found_violations], defaults, mismatches, excused), []
+    return Verdict([_finding(violation) for violation in unexcused], defaults, mismatches, excused), []
 
 
 def _note(verdict: Verdict) -> str:
@@ -176,14 +175,14 @@ def _note(verdict: Verdict) -> str:
     mismatches = verdict.mismatches or ()
     if any(mismatch is None for _, mismatch in mismatches):
         return ""
-    return f"no policy matches: {_mismatches(mismatches)}" if mismatches else "the suite has no policy"
+    return f"no policy matches: {_join_mismatches(mismatches)}" if mismatches else "the suite has no policy"
 
 
-def _mismatches(mismatches: Iterable[tuple[JobSetPolicy, Mismatch | None]]) -> str:
+def _join_mismatches(mismatches: Iterable[tuple[JobSetPolicy, Mismatch | None]]) -> str:
     return _join_first(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in mismatches)
 
 
-def _faults(errors: Sequence[FieldError], path: Path, name: Any) -> Iterator[FieldError]:
+def _admission_faults(errors: Sequence[FieldError], path: Path, name: Any) -> Iterator[FieldError]:
     """Findings about why a JobSet is not judged: feature gates that are off, and faults of the JobSet."""
     gated = [error for error in errors if error.gates]
     if gated:
@@ -196,10 +195,8 @@ def _faults(errors: Sequence[FieldError], path: Path, name: Any) -> Iterator[Fie
 
 
 def _finding(violation: Violation) -> Finding:
-    error, policy = violation.error, violation.policy
-    return Finding(
-        action_of(policy), policy.metadata.name, violation.rule, str(error.path), error.complaint, str(error)
-    )
+    error, name = violation.error, violation.policy.metadata.name
+    return Finding(action_of(violation.policy), name, violation.rule, str(error.path), error.complaint, str(error))
 
 
 def compare(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldError]:
@@ -274,22 +271,22 @@ def _why_unchecked(verdict: Verdict, expectation: Expectation) -> tuple[str, str
         return "", ""
     if expectation.rule == VALIDATING:
         return "only an API server checks it", "write `serverOnly: true` into the test"
-    with_rule = [
+    policies_with_rule = [
         (policy, mismatch)
         for policy, mismatch in verdict.mismatches
         if expectation.policy in {"", policy.metadata.name}
         and expectation.rule in {rule.name for rule, _ in rules_in_force(policy)}
     ]
-    if not with_rule:
+    if not policies_with_rule:
         policy_text = f"policy {expectation.policy}" if expectation.policy else "policy"
         return (
             f"the suite has no {policy_text} with this rule",
             "add it to the files in `policies`, or correct the name",
         )
-    mismatches = [mismatch for _, mismatch in with_rule if mismatch]
-    if len(mismatches) < len(with_rule):
+    mismatches = [mismatch for _, mismatch in policies_with_rule if mismatch]
+    if len(mismatches) < len(policies_with_rule):
         return "", ""
-    return _mismatches(with_rule), f"{_remedy(mismatches[0])}, or correct the selectors"
+    return _join_mismatches(policies_with_rule), f"{_remedy(mismatches[0])}, or correct the selectors"
 
 
 def _remedy(mismatch: Mismatch) -> str:

@@ -20,7 +20,7 @@ _KEY: Final = "0"
 EXCEPTION_LIFETIME: Final = timedelta(hours=1)
 """The time until the exception of a probe ends."""
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
-_HERE: Final = {
+_MATCH_CONSTRAINTS: Final = {
     "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: NAME}},
     "resourceRules": [{"apiGroups": [GROUP], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["jobsets"]}],
 }
@@ -32,7 +32,7 @@ def name(number: int) -> str:
 
 
 def policy(number: int) -> JSON:
-    """A policy with two rules that denies JobSets in the namespace once the namespace has the number as a label."""
+    """A policy with two rules. It denies JobSets in the namespace once the namespace has the number as a label."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -62,17 +62,17 @@ def admission(number: int) -> list[JSON]:
     The first one annotates the JobSet. The second one warns of the annotation.
     """
     probe_name = name(number)
-    annotated = f"[JSONPatch{{op: 'add', path: '/metadata/annotations', value: {{'{NAME}': '{probe_name}'}}}}]"
+    annotation_patch = f"[JSONPatch{{op: 'add', path: '/metadata/annotations', value: {{'{NAME}': '{probe_name}'}}}}]"
     mutating = {
         "failurePolicy": "Fail",
         "reinvocationPolicy": "Never",
-        "matchConstraints": _HERE,
-        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": annotated}}],
+        "matchConstraints": _MATCH_CONSTRAINTS,
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": annotation_patch}}],
     }
     is_not_annotated = f"object.metadata.?annotations[?'{NAME}'].orValue('') != '{probe_name}'"
     validating = {
         "failurePolicy": "Fail",
-        "matchConstraints": _HERE,
+        "matchConstraints": _MATCH_CONSTRAINTS,
         "validations": [{"expression": is_not_annotated, "message": probe_name}],
     }
     bodies = {
@@ -87,10 +87,10 @@ def admission(number: int) -> list[JSON]:
     ]
 
 
-def jobset(js_api: str) -> JSON:
+def jobset(api_version: str) -> JSON:
     """The JobSet that is sent as a dry run. The answer shows which probes are known."""
     container = {"name": "main", "image": "registry.example.com/none"}
     pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     rjob = {"name": "main", "replicas": 1, "template": {"spec": {"template": pod}}}
     metadata = {"name": NAME, "namespace": NAME}
-    return {"apiVersion": js_api, "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": [rjob]}}
+    return {"apiVersion": api_version, "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": [rjob]}}

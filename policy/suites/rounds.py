@@ -10,15 +10,15 @@ from datetime import datetime, timedelta
 
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import EARLIEST, duration_of, namespace_exceptions, standing, time_of
-from policy.judged import Namespace
-from policy.namespaces import DEFAULT, namespace_of
+from policy.namespaces import DEFAULT
 from policy.suites.types import SuiteContents, SuiteNamespace, SuiteTest
 
-LEAST_LEFT = timedelta(minutes=5)
+MIN_REMAINING = timedelta(minutes=5)
 """The minimum time for which an exception of a test is stored, so that it does not end during the test."""
 
 
 def namespace_name(test: SuiteTest) -> str:
+    """The name of the namespace of a test."""
     return test.namespace.name or DEFAULT
 
 
@@ -26,7 +26,7 @@ def namespace_name(test: SuiteTest) -> str:
 class Round:
     """The indexes of tests in the suite, and the objects that the tests share.
 
-    - `namespaces`: the namespaces by name. `times`: the times of the tests by namespace.
+    - `namespaces`: the namespaces by name. `times`: the time of the tests in each namespace.
     - `stored`: by namespace and name, the JobSet of the suite that is stored under this name before policies are in
       force; empty for no JobSet.
     """
@@ -41,12 +41,12 @@ class Round:
         """The JobSets that have to be stored before policies are in force, by namespace and name."""
         return {key: old_jobset for key, old_jobset in self.stored.items() if old_jobset}
 
-    def add(self, number: int, test: SuiteTest, *, timed: bool) -> bool:
+    def add(self, index: int, test: SuiteTest, *, has_exceptions: bool) -> bool:
         """Add a test if it agrees with the other tests. Returns whether it was added.
 
-        `timed`: whether tests with different times disagree, which they do if the suite has exceptions.
+        `has_exceptions`: whether the suite has exceptions. If it has, tests of a namespace have to have the same time.
         """
-        name, time = namespace_name(test), test.time if timed else ""
+        name, time = namespace_name(test), test.time if has_exceptions else ""
         key = (name, test.jobset)
         if (
             self.namespaces.get(name, test.namespace) != test.namespace
@@ -55,18 +55,18 @@ class Round:
         ):
             return False
         self.namespaces[name], self.times[name], self.stored[key] = test.namespace, time, test.old_jobset
-        self.tests.append(number)
+        self.tests.append(index)
         return True
 
 
-def rounds(contents: SuiteContents, numbers: Iterable[int]) -> list[Round]:
+def rounds(contents: SuiteContents, indexes: Iterable[int]) -> list[Round]:
     """The rounds of the tests with these indexes. Tests without a stored JobSet come first."""
     result: list[Round] = []
-    tests, timed = contents.suite.tests, bool(contents.exceptions)
-    for number in sorted(numbers, key=lambda number: bool(tests[number].old_jobset)):
-        if not any(round_.add(number, tests[number], timed=timed) for round_ in result):
+    tests, has_exceptions = contents.suite.tests, bool(contents.exceptions)
+    for index in sorted(indexes, key=lambda index: bool(tests[index].old_jobset)):
+        if not any(round_.add(index, tests[index], has_exceptions=has_exceptions) for round_ in result):
             result.append(Round())
-            result[-1].add(number, tests[number], timed=timed)
+            result[-1].add(index, tests[index], has_exceptions=has_exceptions)
     return result
 
 
@@ -81,15 +81,10 @@ def standing_exceptions(
     result = []
     for name, namespace in round_.namespaces.items():
         time = time_of(round_.times[name]) or EARLIEST
-        location = _namespace_of(namespace)
         for exception in namespace_exceptions(contents.exceptions, name):
             policy = policies.get(exception.spec.policy)
-            state = standing(exception, policy, location, time)
+            state = standing(exception, policy, namespace.as_namespace, time)
             if policy and policy.spec.exceptions and state.end_time and not state.why_not:
                 max_duration = duration_of(policy.spec.exceptions.max_duration)
-                result.append((name, exception, now + min(max(state.end_time - time, LEAST_LEFT), max_duration)))
+                result.append((name, exception, now + min(max(state.end_time - time, MIN_REMAINING), max_duration)))
     return result
-
-
-def _namespace_of(namespace: SuiteNamespace) -> Namespace:
-    return namespace_of(namespace.name, namespace.labels, namespace.annotations)

@@ -10,6 +10,8 @@ from typing import Annotated, Final
 from kube.model.field import ErrorType, FieldError, Path, Rule
 from kube.model.meta import JSON, Base, doc
 from policy.exception_types import RULE_NAMES, TIME_EXAMPLE, TIME_PATTERN, JobSetPolicyException
+from policy.judged import Namespace
+from policy.namespaces import namespace_of
 from policy.sentences import source
 from policy.types import JobSetPolicy
 
@@ -34,6 +36,11 @@ class SuiteNamespace(Base, frozen=True, kw_only=True):
     name: Annotated[str, doc("Its name.")] = "default"
     labels: Annotated[dict[str, str], doc("Its labels.", additionalProperties=_TEXTS)] = {}
     annotations: Annotated[dict[str, str], doc("Its annotations.", additionalProperties=_TEXTS)] = {}
+
+    @property
+    def as_namespace(self) -> Namespace:
+        """The namespace in the form that policies read."""
+        return namespace_of(self.name, self.labels, self.annotations)
 
 
 class Expectation(Base, frozen=True, kw_only=True):
@@ -106,11 +113,11 @@ class SuiteContents:
     admission: list[JSON] = field(default_factory=list)
 
 
-def missing_jobset(path: Path, name: str, jobsets: dict[str, JSON]) -> FieldError:
+def missing_jobset_finding(path: Path, name: str, jobsets: dict[str, JSON]) -> FieldError:
     """The finding that a test names an unknown JobSet."""
     return NO_JOBSET.at(path, name, names=", ".join(sorted(jobsets)) or "none")
 
 
 def failure(name: str, message: str, fix: str) -> Rule:
-    """The message about a test that fails."""
+    """The message about a test that fails; its id ends with `name`."""
     return Rule(f"policy-test-{name}", ErrorType.INVALID, message, fix, source("suites"))

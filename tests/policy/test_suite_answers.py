@@ -23,7 +23,7 @@ from policy.suites.answers import (
     answer_of_response,
     differences,
     interpret,
-    refused_otherwise,
+    other_refusals,
 )
 from policy.suites.judge import Finding, Result, Verdict, judge
 from policy.suites.types import Suite, SuiteContents, SuiteNamespace, SuiteTest
@@ -107,7 +107,7 @@ async def test_30_policies_and_300_jobsets_are_judged_as_by_the_webhook():
         assert result.verdict is not None
         recorded = {(each.policy, each.path) for each in what.verdict.findings}
         assert (recorded <= set(broken), len(recorded) + what.unrecorded) == (True, len(broken))
-        assert [*differences(result.verdict, said, what, PLACE, "a"), *refused_otherwise(what, PLACE, "a")] == []
+        assert [*differences(result.verdict, said, what, PLACE, "a"), *other_refusals(what, PLACE, "a")] == []
 
 
 LARGE = jobset(rjob(replicas=9))
@@ -148,7 +148,7 @@ async def test_what_refuses_it_apart_from_policies_is_a_difference():
     said = await webhook.answer(LARGE, old)
     what = interpret(said, [read_policy(ONE)], update=True)
     assert [each.rule for each in what.verdict.findings] == ["maxJobs"]
-    (text,) = map(str, refused_otherwise(what, PLACE, "a"))
+    (text,) = map(str, other_refusals(what, PLACE, "a"))
     assert "field is immutable" in text
     assert "policy limits" not in text
     nobody = answer_of_response(500, {"message": "failed calling webhook"}, (), {})

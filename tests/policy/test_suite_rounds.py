@@ -8,7 +8,7 @@ import pytest
 from authoring.suite_server import SentTest, _place_jobset, _resource, _with_audit, _without_probe_namespace
 from policy.exception_types import read_exception
 from policy.suites import probes
-from policy.suites.rounds import LEAST_LEFT, rounds, standing_exceptions
+from policy.suites.rounds import MIN_REMAINING, rounds, standing_exceptions
 from policy.suites.types import Suite, SuiteContents, SuiteNamespace, SuiteTest
 from policy.types import read_policy
 from tests.support.objects.policies import exception, manifest
@@ -60,7 +60,7 @@ def test_times_part_tests_only_where_there_are_exceptions():
     ("time", "left"),
     [
         ("2030-01-01T06:00:00Z", timedelta(hours=18)),
-        ("2030-01-01T23:59:59Z", LEAST_LEFT),
+        ("2030-01-01T23:59:59Z", MIN_REMAINING),
         ("2030-01-02T00:00:00Z", None),
         ("", timedelta(days=1)),
     ],

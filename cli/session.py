@@ -53,7 +53,7 @@ class NoRightError(KubeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFlags:
-    """Flags for cluster and namespace. Empty texts: the default kubeconfig, the current context, its namespace."""
+    """Flags for cluster and namespace. An empty text means the default kubeconfig, context or namespace."""
 
     kubeconfig: str = ""
     context: str = ""
@@ -62,7 +62,7 @@ class ClusterFlags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedJobSet(ClusterFlags):
-    """Flags for cluster and namespace, and the name of a JobSet."""
+    """Flags for cluster and namespace, and the argument `NAME` or `jobset/NAME` of a JobSet."""
 
     name: str
 

@@ -26,7 +26,7 @@ class Options(session.NamedJobSet):
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the field, and then the new state to `out`, or the problem to `err`. Returns the exit code."""
+    """Change `spec.suspend`, and write the new state to `out`, or the problem to `err`. Returns the exit code."""
     command = "suspend" if options.suspend else "resume"
 
     @session.command(command, verbs="get and patch")

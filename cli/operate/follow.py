@@ -61,16 +61,16 @@ class Follower:
         self._out, self._err = out, err
         self._write_line = lines_of_programs(out)
         self._pods: dict[str, LogPod] = {}
-        self._listed_names: set[str] | None = set()
-        self._attempt = -1
+        self._listed_pod_names: set[str] | None = set()  # of the list that is being read; None after its end
+        self._attempt = -1  # before the first pod
         self._has_ended = bool(end_summary(js))
-        self._is_listed = True
+        self._is_jobset_listed = True  # whether the list that was read last has the JobSet
         self._changed = asyncio.Event()
-        self._tasks: dict[tuple[str, ...], asyncio.Task[None]] = {}
-        self._last_timestamps: dict[tuple[str, ...], str] = {}
+        self._tasks_by_log: dict[tuple[str, ...], asyncio.Task[None]] = {}
+        self._last_timestamp_by_log: dict[tuple[str, ...], str] = {}
         self._finished_runs: set[tuple[str, ...]] = set()
         self._reported_logs: set[tuple[str, ...]] = set()
-        self._cause_counts: Counter[str] = Counter()
+        self._unreadable_counts: Counter[str] = Counter()
         self._waiting_count = 0
         self._has_written = False
 
@@ -85,21 +85,21 @@ class Follower:
                     group.create_task(watch_jobset(self._connection, self._js, self._on_jobset_event)),
                 ]
                 await self._follow_until_end(group)
-                for task in (*watches, *self._tasks.values()):
+                for task in (*watches, *self._tasks_by_log.values()):
                     task.cancel()
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
         return session.DONE if self._has_written else session.FAILED
 
     async def _follow_until_end(self, group: asyncio.TaskGroup) -> None:
-        while not self._has_ended or self._listed_names is not None:
+        while not self._has_ended or self._listed_pod_names is not None:
             await self._changed.wait()
             self._changed.clear()
-            if self._listed_names is None:
+            if self._listed_pod_names is None:
                 self._follow_started_logs(group)
         while True:
             self._follow_started_logs(group)
-            if not (running_tasks := list(self._tasks.values())):
+            if not (running_tasks := list(self._tasks_by_log.values())):
                 return
             finished, _ = await asyncio.wait(running_tasks, timeout=DRAIN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if not finished:
@@ -114,16 +114,16 @@ class Follower:
         is_first, self._attempt = self._attempt < 0, max(attempt, self._attempt)
         pods_of_attempt = [pod for pod in self._pods.values() if pod.attempt == self._attempt]
         started_logs = [log for log in logs(pods_of_attempt, self._container) if not log.wait_reason]
-        self._tasks = {log_key: task for log_key, task in self._tasks.items() if not task.done()}
-        waiting_count = 0
+        self._tasks_by_log = {log_key: task for log_key, task in self._tasks_by_log.items() if not task.done()}
+        waiting_count, tail = 0, self._tail if is_first else -1
         for log in started_logs:
             log_key = (log.pod, log.run[0], log.container)
-            if log_key in self._tasks or _run_key(log) in self._finished_runs:
+            if log_key in self._tasks_by_log or _run_key(log) in self._finished_runs:
                 continue
-            if len(self._tasks) >= MAX_FOLLOWED:
+            if len(self._tasks_by_log) >= MAX_FOLLOWED:
                 waiting_count += 1
                 continue
-            self._tasks[log_key] = group.create_task(self._follow(log, log_key, tail=self._tail if is_first else -1))
+            self._tasks_by_log[log_key] = group.create_task(self._follow(log, log_key, tail))
         if waiting_count > self._waiting_count:
             self._err.write(
                 f"jobset logs: {count_noun(waiting_count, 'more log')}, followed when others have ended:"
@@ -131,7 +131,7 @@ class Follower:
             )
         self._waiting_count = waiting_count
 
-    async def _follow(self, log: Log, log_key: tuple[str, ...], *, tail: int) -> None:
+    async def _follow(self, log: Log, log_key: tuple[str, ...], tail: int) -> None:
         """Write the lines of one log until its container has ended or its pod is gone."""
         while True:
             log_before = self._current_log(log)
@@ -159,19 +159,19 @@ class Follower:
 
     def _report_unreadable(self, log: Log, log_key: tuple[str, ...], error: ApiError) -> None:
         """Report why a log cannot be read, unless a line of it was written. Each cause is reported once."""
-        if log_key in self._last_timestamps or log_key in self._reported_logs:
+        if log_key in self._last_timestamp_by_log or log_key in self._reported_logs:
             return
         self._reported_logs.add(log_key)
         unreadable_log = unread_log(log.prefix, error.message or error.reason)
-        self._cause_counts[unreadable_log.cause] += 1
-        if self._cause_counts[unreadable_log.cause] == 1:
+        self._unreadable_counts[unreadable_log.cause] += 1
+        if self._unreadable_counts[unreadable_log.cause] == 1:
             self._err.writelines(f"{printable(line)}\n" for line in unread_log_messages([unreadable_log]))
-        elif self._cause_counts[unreadable_log.cause] == 2:
+        elif self._unreadable_counts[unreadable_log.cause] == 2:
             self._err.write("jobset logs: others have no log for the same reason\n")
 
     async def _write_new_lines(self, log: Log, log_key: tuple[str, ...], tail: int) -> None:
         """Write new lines of the log as long as the API server sends them."""
-        last_timestamp = self._last_timestamps.get(log_key, "")
+        last_timestamp = self._last_timestamp_by_log.get(log_key, "")
         query = [("container", log.container), ("follow", "true"), ("timestamps", "true")]
         query += (
             [("sinceTime", last_timestamp[:19] + last_timestamp[29:])]
@@ -190,7 +190,7 @@ class Follower:
                     text = text[timestamp.end() :]
                     if last_timestamp and timestamp[1] <= last_timestamp:
                         continue
-                    self._last_timestamps[log_key] = timestamp[1]
+                    self._last_timestamp_by_log[log_key] = timestamp[1]
                 self._has_written = True
                 self._write_line(log.prefix, text)
                 self._out.flush()
@@ -205,15 +205,15 @@ class Follower:
     def _on_pod_event(self, event: Event) -> None:
         match event:
             case Init():
-                self._listed_names = set()
+                self._listed_pod_names = set()
             case Apply(_Pod() as pod):
                 self._pods[pod.metadata.name] = log_pod(msgspec.to_builtins(pod.metadata), pod.status)
-                if self._listed_names is not None:
-                    self._listed_names.add(pod.metadata.name)
+                if self._listed_pod_names is not None:
+                    self._listed_pod_names.add(pod.metadata.name)
             case Delete(_Pod() as pod):
                 self._pods.pop(pod.metadata.name, None)
             case InitDone():
-                listed, self._listed_names = self._listed_names, None
+                listed, self._listed_pod_names = self._listed_pod_names, None
                 for name in self._pods.keys() - (listed or ()):
                     del self._pods[name]
             case _:
@@ -223,14 +223,14 @@ class Follower:
     def _on_jobset_event(self, event: Event) -> None:
         match event:
             case Init():
-                self._is_listed = False
+                self._is_jobset_listed = False
             case Apply(JobSet() as js):
-                self._is_listed = js.metadata.uid == self._js.metadata.uid
-                self._has_ended = self._has_ended or not self._is_listed or bool(end_summary(js))
+                self._is_jobset_listed = js.metadata.uid == self._js.metadata.uid
+                self._has_ended = self._has_ended or not self._is_jobset_listed or bool(end_summary(js))
             case Delete():
                 self._has_ended = True
             case InitDone():
-                self._has_ended = self._has_ended or not self._is_listed
+                self._has_ended = self._has_ended or not self._is_jobset_listed
             case _:
                 return
         self._changed.set()

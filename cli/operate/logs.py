@@ -70,13 +70,14 @@ async def run(options: Options, out: TextIO, err: TextIO) -> int:
                 follower = Follower(connection, js, container=options.container, tail=options.tail, out=out, err=err)
                 return await follower.run(options.job)
             pods = await _read_pods(connection, js, options, err)
+            absence_reason = LOGS_ARE_GONE
             if not pods:
                 _refuse_unknown_job(js, options.job)
-            wait_reason = await _wait_reason(connection, js, options) if not pods else ""
-            attempt_pods = _pods_of_attempt(pods, js, options, wait_reason or LOGS_ARE_GONE)
+                absence_reason = await _wait_reason(connection, js, options.job) or LOGS_ARE_GONE
+            attempt_pods = _pods_of_attempt(pods, js, options, absence_reason)
             chosen_logs = logs(attempt_pods, options.container)
             if not chosen_logs:
-                raise RefusedError(_no_container_message(js, options, logs(attempt_pods, "")))
+                raise RefusedError(_no_container_message(js, options.container, logs(attempt_pods, "")))
             return await _write_logs(connection, chosen_logs, options.tail, out, err)
         except Forbidden as error:
             raise session.NoRightError(f"{error}; {_RIGHT_HINT} in namespace {connection.namespace}") from error
@@ -119,12 +120,12 @@ async def _read_pods(connection: session.Session, js: JobSet, options: Options, 
     return pods
 
 
-async def _wait_reason(connection: session.Session, js: JobSet, options: Options) -> str:
-    """Why the requested Job has no pods yet; empty if it has had pods, or if this is not known."""
-    if not options.job or end_summary(js):
+async def _wait_reason(connection: session.Session, js: JobSet, job_name: str) -> str:
+    """Why a Job has no pods yet; empty if it has had pods, if this is not known, or without a name of a Job."""
+    if not job_name or end_summary(js):
         return ""
     try:
-        job = await connection.client.get(JOBS, options.job, namespace=connection.namespace, timeout=COMMAND_TIMEOUT)
+        job = await connection.client.get(JOBS, job_name, namespace=connection.namespace, timeout=COMMAND_TIMEOUT)
     except NotFound:
         return "that Job has not started: it does not exist yet"
     except Forbidden:
@@ -132,14 +133,14 @@ async def _wait_reason(connection: session.Session, js: JobSet, options: Options
     return "that Job is suspended" if dig(job, "spec", "suspend") else ""
 
 
-def _pods_of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options, reason: str) -> Sequence[LogPod]:
-    """The pods of the requested attempt. Raises `RefusedError` with `reason` if there are none."""
+def _pods_of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options, absence_reason: str) -> Sequence[LogPod]:
+    """The pods of the requested attempt. Raises `RefusedError` with `absence_reason` if there are none."""
     if options.attempt is not None and options.attempt > max(newest_attempt(pods), js.status.restarts):
         raise RefusedError(
             f"attempt {options.attempt} of {title(js)} has not begun: the latest is {js.status.restarts}"
         )
     hint = f"; jobset explain {js.metadata.name} -n {js.metadata.namespace} says more"
-    return pods_of_attempt(js, pods, options.job, options.attempt, reason, hint)
+    return pods_of_attempt(js, pods, options.job, options.attempt, absence_reason, hint)
 
 
 def _refuse_unknown_job(js: JobSet, job: str) -> None:
@@ -149,14 +150,14 @@ def _refuse_unknown_job(js: JobSet, job: str) -> None:
         raise RefusedError(f"{title(js)} has no Job {job}; {did_you_mean(job, names)}")
 
 
-def _no_container_message(js: JobSet, options: Options, readable: Sequence[Log]) -> str:
-    if readable:
-        guess = did_you_mean(options.container, sorted({log.container for log in readable}), intro="there are")
-        return f"no container {options.container} in these pods; {guess}"
-    problem = f"no container {options.container}" if options.container else "no container that has been created yet"
-    return (
-        f"{problem} in these pods; jobset explain {js.metadata.name} -n {js.metadata.namespace} says what they wait for"
-    )
+def _no_container_message(js: JobSet, container: str, all_logs: Sequence[Log]) -> str:
+    """The message that the pods have no log of this container. `all_logs`: the logs of all their containers."""
+    if all_logs:
+        guess = did_you_mean(container, sorted({log.container for log in all_logs}), intro="there are")
+        return f"no container {container} in these pods; {guess}"
+    problem = f"no container {container}" if container else "no container that has been created yet"
+    command = f"jobset explain {js.metadata.name} -n {js.metadata.namespace}"
+    return f"{problem} in these pods; {command} says what they wait for"
 
 
 async def _write_logs(
@@ -170,18 +171,20 @@ async def _write_logs(
         if log.wait_reason:
             err.write(printable(_waiting_message(log, connection.namespace)) + "\n")
             continue
+        query = [("container", log.container), ("limitBytes", str(MAX_BYTES))]
+        query += [("tailLines", str(tail))] if tail >= 0 else []
         try:
-            text = await _read_log(connection, log, tail)
+            content = await connection.client.raw(PODS.path(connection.namespace, log.pod, "log"), tuple(query))
         except Forbidden:
             raise
         except ApiError as error:
             unread_logs.append(unread_log(log.prefix, error.message or error.reason))
             continue
         has_written = True
-        lines = text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []
+        lines = content.decode("utf-8", "replace").removesuffix("\n").split("\n") if content else []
         for line in lines:
             write_line(log.prefix, line)
-        if len(text) >= MAX_BYTES:
+        if len(content) >= MAX_BYTES:
             command = f"kubectl logs {log.pod} -c {log.container} -n {connection.namespace}"
             err.write(f"{log.prefix} is cut after {MAX_BYTES >> 20} MiB: {command} shows all\n")
     err.writelines(f"{printable(line)}\n" for line in unread_log_messages(unread_logs))
@@ -202,9 +205,3 @@ def _waiting_message(log: Log, namespace: str) -> str:
         f"{log.prefix} has ended {count_noun(restarts, 'time')} and waits to start again: {log.wait_reason}; {previous}"
         " shows what it wrote, if its node has kept that"
     )
-
-
-async def _read_log(connection: session.Session, log: Log, tail: int) -> bytes:
-    query = [("container", log.container), ("limitBytes", str(MAX_BYTES))]
-    query += [("tailLines", str(tail))] if tail >= 0 else []
-    return await connection.client.raw(PODS.path(connection.namespace, log.pod, "log"), tuple(query))

@@ -21,7 +21,7 @@ class Options(session.NamedJobSet):
 
 @session.command("restart", verbs="get, list, watch and patch")
 async def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Restart the JobSet, and write each step to `out`, or the problem to `err`. Returns the exit code.
+    """Restart the JobSet, and write each step to `out`, and warnings to `err`. Returns the exit code.
 
     If the run ends between suspension and resumption, also by Ctrl-C, it writes the command that resumes the JobSet.
     """

@@ -19,7 +19,7 @@ class Options(session.NamedJobSet):
 
 @session.command("scale", verbs="get and patch")
 async def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the numbers, and then the new state to `out`, or the problem to `err`. Returns the exit code."""
+    """Change the numbers of Jobs, and write them to `out`, and warnings to `err`. Returns the exit code."""
     async with session.open_jobset(options) as (connection, js):
         patch = scale_patch(js, options.replicas)
         job_counts = ", ".join(f"{rjob} has {number}" for rjob, number in options.replicas.items())

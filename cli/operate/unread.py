@@ -6,14 +6,15 @@ from typing import NamedTuple
 
 from jobset_client.words import count_noun
 
-_KUBELET = re.compile(r'Get "https?://(?P<host>[^/"]+?)(?::\d+)?/containerLogs[^"]*": (?P<reason>.*)', re.DOTALL)
+_KUBELET_ERROR = re.compile(r'Get "https?://(?P<host>[^/"]+?)(?::\d+)?/containerLogs[^"]*": (?P<reason>.*)', re.DOTALL)
 """The API server's message if it does not reach a kubelet."""
 
 
 class UnreadLog(NamedTuple):
     """A log that cannot be read.
 
-    `prefix`: the prefix of its lines. `host`: the node whose kubelet is not reached; empty for other causes.
+    - `prefix`: the text that its lines would begin with, as in `[JOB/INDEX CONTAINER]`.
+    - `host`: the node whose kubelet the API server does not reach; empty for other causes.
     """
 
     prefix: str
@@ -27,8 +28,8 @@ class UnreadLog(NamedTuple):
 
 
 def unread_log(prefix: str, refusal: str) -> UnreadLog:
-    """The record of a log. `refusal`: the API server's message."""
-    match = _KUBELET.fullmatch(refusal)
+    """The `UnreadLog` for the API server's message `refusal`."""
+    match = _KUBELET_ERROR.fullmatch(refusal)
     return UnreadLog(prefix, match["reason"], match["host"]) if match else UnreadLog(prefix, refusal)
 
 
@@ -44,9 +45,9 @@ def unread_log_messages(logs: Iterable[UnreadLog]) -> Iterator[str]:
             yield f"{subject} no log: {first.reason}"
             continue
         more_hosts = len({log.host for log in same_cause}) - 1
-        nodes = f"neither that of {first.host} nor those of {count_noun(more_hosts, 'more node')}"
-        reached = f"reaches {nodes}" if more_hosts else f"does not reach that of {first.host}"
+        kubelets = f"neither that of {first.host} nor those of {count_noun(more_hosts, 'more node')}"
+        predicate = f"reaches {kubelets}" if more_hosts else f"does not reach that of {first.host}"
         yield (
-            f"{subject} no log, which the kubelet keeps: the API server {reached}: {first.reason}; a node that is down"
+            f"{subject} no log, which the kubelet keeps: the API server {predicate}: {first.reason}; a node that is down"
             " gives none, and a fake one (jobset demo) has none"
         )

@@ -32,7 +32,7 @@ class _Reached(Exception):  # noqa: N818 -- no error: it ends the watch
 
 @session.command("wait", verbs="get, list and watch")
 async def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Wait, and write the state to `out`, or the problem to `err`. Returns the exit code."""
+    """Wait, and write the state to `out`, or that the time limit has passed to `err`. Returns the exit code."""
     name = session.jobset_name(options.name)
     async with session.connect(options) as connection:
         time_limit = asyncio.timeout(options.timeout or None)
@@ -52,22 +52,22 @@ async def run(options: Options, out: TextIO, err: TextIO) -> int:
     return session.DONE
 
 
-async def wait_for_state(connection: session.Session, first: JobSet, state: str) -> JobSet:
-    """The JobSet when it is in the state. A later JobSet of this name does not count.
+async def wait_for_state(connection: session.Session, js: JobSet, state: str) -> JobSet:
+    """Wait until the JobSet is in the state, and return it. Another JobSet of the same name does not count.
 
-    `first`: the JobSet as it was read. Raises `NeverError` if the JobSet can no longer get into the state.
+    `js`: the JobSet as it was read. Raises `NeverError` if the JobSet can no longer get into the state.
     """
-    wait_decision = Wait(first, state)
-    if wait_decision.is_over(first):
-        return first
+    wait_decision = Wait(js, state)
+    if wait_decision.is_over(js):
+        return js
     final_jobsets: list[JobSet] = []
 
     def handle_event(event: Event) -> None:
         match event:
             case Init():
                 wait_decision.start_list()
-            case Apply(JobSet() as js) if wait_decision.is_over(js):
-                final_jobsets.append(js)
+            case Apply(JobSet() as changed_js) if wait_decision.is_over(changed_js):
+                final_jobsets.append(changed_js)
                 raise _Reached
             case Delete():
                 wait_decision.delete()
@@ -77,12 +77,12 @@ async def wait_for_state(connection: session.Session, first: JobSet, state: str)
                 pass
 
     with contextlib.suppress(_Reached):
-        await watch_jobset(connection, first, handle_event)
+        await watch_jobset(connection, js, handle_event)
     return final_jobsets[0]
 
 
 async def watch_jobset(connection: session.Session, js: JobSet, handle_event: Callable[[Event], None]) -> None:
-    """Pass each change of JobSets with the name of `js` to the sink, until cancelled."""
+    """Pass each event about JobSets with the name of `js` to `handle_event`, until cancelled."""
     name = f"metadata.name={js.metadata.name}"
     target = Target(JOBSETS, JobSet, namespace=connection.namespace, field_selector=name, streaming=False)
     await watch(connection.client, target, handle_event, on_error=raise_refusal)

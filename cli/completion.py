@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from cli.commands import Commands, add_command
 
 SHELLS = ("bash", "zsh", "fish")
-FILES, NO_FILES = ":0", ":4"
+COMPLETE_FILES, COMPLETE_NOTHING = ":0", ":4"
 """Directives for kubectl's shell completion (cobra's Default and NoFileComp), the last line of an answer."""
 NAMES_TIMEOUT = 2.0
 """Seconds for reading names from a cluster, while the user waits at the prompt."""
@@ -57,7 +57,7 @@ def kubectl_completions(parser: argparse.ArgumentParser, words: Sequence[str]) -
         exit_method=lambda _: None,
         output_stream=completions,
     )
-    return f"{completions.getvalue()}\n{NO_FILES}\n" if completions.getvalue() else f"{FILES}\n"
+    return f"{completions.getvalue()}\n{COMPLETE_NOTHING}\n" if completions.getvalue() else f"{COMPLETE_FILES}\n"
 
 
 def complete_with_names(action: argparse.Action) -> None:

@@ -12,11 +12,11 @@ from cli.manager_flags import EffectiveSettings
 from cli.output import columns, dump
 
 
-def render_config(chosen: EffectiveSettings, output: str) -> str:
+def render_config(effective: EffectiveSettings, output: str) -> str:
     """The settings as text. `output`: `table`, `yaml` or `json`."""
     if output == "table":
-        return "".join(columns([("KEY", "VALUE", "FROM"), *rows(chosen)], 2))
-    return dump(effective_configuration(chosen.settings, chosen.gates), output)
+        return "".join(columns([("KEY", "VALUE", "FROM"), *rows(effective)], 2))
+    return dump(effective_configuration(effective.settings, effective.gates), output)
 
 
 def effective_configuration(settings: Settings, gates: FeatureGates) -> dict[str, Any]:
@@ -25,23 +25,23 @@ def effective_configuration(settings: Settings, gates: FeatureGates) -> dict[str
     return {**values, "featureGates": {name: gates[name] for name in GATES}}
 
 
-def rows(chosen: EffectiveSettings) -> Iterator[tuple[str, str, str]]:
+def rows(effective: EffectiveSettings) -> Iterator[tuple[str, str, str]]:
     """Key, value and origin (`flag`, `file`, `default`) of each field and feature gate."""
-    values = effective_configuration(chosen.settings, chosen.gates)
+    values = effective_configuration(effective.settings, effective.gates)
     for section, field in Settings.model_fields.items():
-        settings = getattr(chosen.settings, section)
+        settings = getattr(effective.settings, section)
         for name, inner in getattr(field.annotation, "model_fields", {}).items():
             value = values[str(field.alias)][str(inner.alias)]
             in_file = "file" if name in settings.model_fields_set else "default"
-            origin = "flag" if (section, name) in chosen.flags else in_file
+            origin = "flag" if (section, name) in effective.flags else in_file
             yield f"{field.alias}.{inner.alias}", text(value), origin
     for name, gate in GATES.items():
         gate_flags = {name, f"All{gate.stage}"}
-        in_file = "file" if gate_flags & chosen.settings.feature_gates.keys() else "default"
+        in_file = "file" if gate_flags & effective.settings.feature_gates.keys() else "default"
         yield (
             f"featureGates.{name}",
             text(values["featureGates"][name]),
-            "flag" if gate_flags & chosen.gate_flags else in_file,
+            "flag" if gate_flags & effective.gate_flags else in_file,
         )
 
 

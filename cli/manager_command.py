@@ -9,7 +9,7 @@ from app.logs import configure as configure_logs
 from app.logs import parse as parse_log_flags
 from app.settings import SettingsError
 from cli.commands import Commands, add_command
-from cli.manager_flags import FlagError, add_flags, choose
+from cli.manager_flags import FlagError, add_flags, effective_settings
 
 MANAGER_EXAMPLES = """examples:
   %(prog)s                                           in a cluster: all defaults
@@ -36,7 +36,7 @@ def _manager(parsed: argparse.Namespace) -> int:
     from app.manager.process import main as run_manager  # noqa: PLC0415
 
     try:
-        chosen = choose(parsed, parsed.check_config or parsed.config)
+        effective = effective_settings(parsed, parsed.check_config or parsed.config)
         logs = parse_log_flags(
             devel=parsed.zap_devel,
             encoder=parsed.zap_encoder,
@@ -47,14 +47,15 @@ def _manager(parsed: argparse.Namespace) -> int:
         if parsed.check_config:
             from cli.config_check import render_config  # noqa: PLC0415 (only for this flag)
 
-            print(render_config(chosen, parsed.output), end="")
+            print(render_config(effective, parsed.output), end="")
             return 0
         if parsed.output != "table":
             raise FlagError("flag --output: it is the form of --check-config, which is not given")
         if not (parsed.controllers or parsed.webhooks):
             raise FlagError("flags --controllers and --webhooks: both are false, so there is nothing to run")
         configure_logs(logs)
-        run_manager(Options(chosen.settings, chosen.gates, parsed.kubeconfig, parsed.controllers, parsed.webhooks))
+        options = Options(effective.settings, effective.gates, parsed.kubeconfig, parsed.controllers, parsed.webhooks)
+        run_manager(options)
     except (SettingsError, FeatureGateError, LogSettingsError, StartError) as error:
         print(f"jobset manager: {error}", file=sys.stderr)
         return 1 if isinstance(error, StartError) or type(error) is SettingsError else 2

@@ -40,7 +40,7 @@ class EffectiveSettings:
     """Names of feature gates, and of groups such as AllAlpha, that a flag has set."""
 
 
-def choose(parsed: argparse.Namespace, file: str) -> EffectiveSettings:
+def effective_settings(parsed: argparse.Namespace, file: str) -> EffectiveSettings:
     """The settings of the file, overridden by flags.
 
     Raises `SettingsError` with the faults of file and flags, `FlagError` if only flags have faults, and

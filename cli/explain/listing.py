@@ -39,16 +39,17 @@ class Listing:
         self.bodies: list[dict[str, Any]] = []
         self.has_more = False
         self._rows: list[tuple[str, ...]] = []
-        self._unseen_facts: dict[str, None] = {}
+        self._unread_notes: dict[str, None] = {}
         self._has_reconciled_jobset = False
         self._unmanaged_count = 0
         self._no_manager_finding: Finding | None = None
 
     def add(self, js: JobSet, explanation: Explanation) -> None:
+        """Add the line of a JobSet. It leaves out that no manager runs, which `write` says once for all."""
         self._has_reconciled_jobset |= was_reconciled(js)
         now = wall_clock()
         age_text = age_of(explanation.root.since, now)
-        without_finding, no_manager = _without_manager_finding(explanation)
+        own_explanation, no_manager = _without_manager_finding(explanation)
         if no_manager is not None:
             self._unmanaged_count += 1
             self._no_manager_finding = no_manager
@@ -57,10 +58,10 @@ class Listing:
             explanation.name,
             explanation.state.phrase,
             age_text or "-",
-            cause_line(without_finding) or "-",
+            cause_line(own_explanation) or "-",
         ))  # fmt: skip
         self.bodies.append(json_form(explanation, now))
-        self._unseen_facts |= dict.fromkeys(explanation.unread_notes)
+        self._unread_notes |= dict.fromkeys(explanation.unread_notes)
 
     async def look_for_manager(self, client: Client) -> None:
         """Look for a manager if this is not known from the JobSets.
@@ -69,13 +70,13 @@ class Listing:
         """
         if not self.bodies or (self._no_manager_finding and not self._has_reconciled_jobset):
             return
-        read = Reader(client, keys.MANAGER_NAMESPACE)
-        lease = await look_up.manager_lease(read)
+        reader = Reader(client, keys.MANAGER_NAMESPACE)
+        lease = await look_up.manager_lease(reader)
         if self._has_reconciled_jobset and was_never_held(lease):
             self._no_manager_finding = None
         elif self._no_manager_finding is None and is_unheld(lease, wall_clock()):
-            self._no_manager_finding = missing_manager(lease, await look_up.manager_pods(read), wall_clock())
-        self._unseen_facts |= dict.fromkeys(read.unseen)
+            self._no_manager_finding = missing_manager(lease, await look_up.manager_pods(reader), wall_clock())
+        self._unread_notes |= dict.fromkeys(reader.unseen)
 
     def write(self, out: TextIO, *, with_namespaces: bool, width: int = 0) -> None:
         """Write the table. Below it, write that no manager runs, and which facts could not be read.
@@ -85,15 +86,11 @@ class Listing:
         rows = [("NAMESPACE", "NAME", "STATE", "SINCE", "CAUSE"), *self._rows]
         out.writelines(columns([row if with_namespaces else row[1:] for row in rows], width=width))
         if self._no_manager_finding is not None:
-            waits = (
-                pluralize(self._unmanaged_count, "JobSet", "waits", "wait")
-                if self._unmanaged_count
-                else "no JobSet waits"
-            )
-            out.write(
-                f"\n{waits} for a manager: {self._no_manager_finding.message}\nto fix: {self._no_manager_finding.fix}\n"
-            )
-        out.writelines(f"not looked at: {printable(note)}\n" for note in self._unseen_facts)
+            count = self._unmanaged_count
+            waits = pluralize(count, "JobSet", "waits", "wait") if count else "no JobSet waits"
+            out.write(f"\n{waits} for a manager: {self._no_manager_finding.message}\n")
+            out.write(f"to fix: {self._no_manager_finding.fix}\n")
+        out.writelines(f"not looked at: {printable(note)}\n" for note in self._unread_notes)
 
 
 def _without_manager_finding(explanation: Explanation) -> tuple[Explanation, Finding | None]:

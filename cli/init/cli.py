@@ -40,10 +40,10 @@ def add_init(commands: Commands) -> None:
     handler = run_module("cli.init.run")
 
     def handle(parsed: argparse.Namespace) -> int:
-        sizes = (parsed.nodes, parsed.gpus, parsed.name, parsed.without)
+        framework_flags = (parsed.nodes, parsed.gpus, parsed.name, parsed.without)
         if (parsed.framework is None) == (parsed.file is None):
             parser.error(f"name a framework ({', '.join(FRAMEWORKS)}), or a file to convert with --from")
-        if parsed.file is not None and any(value is not None for value in sizes):
+        if parsed.file is not None and any(value is not None for value in framework_flags):
             parser.error("--nodes, --gpus, --name and --without belong to a framework: a file has its own")
         return handler(parsed)
 

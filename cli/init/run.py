@@ -25,8 +25,9 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the manifest to `out`, and notes and problems to `err`. Returns the exit code."""
     if options.file:
         return _convert_file(options.file, out, err)
-    wanted = replace(options, name=options.name or options.framework)
-    out.write(head_comment(wanted) + _with_comments(_yaml(manifest(wanted, FRAMEWORKS[wanted.framework])), COMMENTS))
+    named_options = replace(options, name=options.name or options.framework)
+    text = _yaml(manifest(named_options, FRAMEWORKS[options.framework]))
+    out.write(head_comment(named_options) + _with_comments(text, COMMENTS))
     return 0
 
 
@@ -51,11 +52,11 @@ def _yaml(objects: Iterable[Mapping[str, Any]]) -> str:
 
 def _with_comments(text: str, comments: Mapping[str, str]) -> str:
     """The text with each comment before the first line that begins with its key."""
-    unused = dict(comments)
+    unused_comments = dict(comments)
     lines: list[str] = []
     for line in text.splitlines():
-        words = line.lstrip()
-        if key := next((key for key in unused if words.startswith(key)), ""):
-            lines.append(f"{line[: len(line) - len(words)]}# {unused.pop(key)}")
+        unindented = line.lstrip()
+        if key := next((key for key in unused_comments if unindented.startswith(key)), ""):
+            lines.append(f"{line[: len(line) - len(unindented)]}# {unused_comments.pop(key)}")
         lines.append(line)
     return "\n".join(lines) + "\n"

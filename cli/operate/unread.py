@@ -46,8 +46,8 @@ def unread_log_messages(logs: Iterable[UnreadLog]) -> Iterator[str]:
             continue
         more_hosts = len({log.host for log in same_cause}) - 1
         kubelets = f"neither that of {first.host} nor those of {count_noun(more_hosts, 'more node')}"
-        predicate = f"reaches {kubelets}" if more_hosts else f"does not reach that of {first.host}"
+        result = f"reaches {kubelets}" if more_hosts else f"does not reach that of {first.host}"
         yield (
-            f"{subject} no log, which the kubelet keeps: the API server {predicate}: {first.reason}; a node that is down"
+            f"{subject} no log, which the kubelet keeps: the API server {result}: {first.reason}; a node that is down"
             " gives none, and a fake one (jobset demo) has none"
         )

@@ -92,25 +92,25 @@ def with_default_namespace(exception: JobSetPolicyException) -> JobSetPolicyExce
 
 
 def _is_too_long(
-    exception: JobSetPolicyException, exception_limits: Mapping[str, Exceptions | None], now: datetime
+    exception: JobSetPolicyException, exception_limits: Mapping[str, Exceptions | None], moment: datetime
 ) -> bool:
     """Whether an exception that is not stored lasts longer than its policy allows. Each export would extend its time.
 
-    `exception_limits`: for exceptions from the policies of these names.
+    `exception_limits`: the limits of a policy for exceptions from it, by the name of the policy.
     """
     allowed = exception_limits.get(exception.spec.policy)
     expires = time_of(exception.spec.expires_at)
     if exception.metadata.creation_timestamp or allowed is None or expires is None:
         return False
-    return expires > now + duration_of(allowed.max_duration)
+    return expires > moment + duration_of(allowed.max_duration)
 
 
-def notes(policy: JobSetPolicy, exceptions: Sequence[JobSetPolicyException], now: datetime) -> Iterator[str]:
+def notes(policy: JobSetPolicy, exceptions: Sequence[JobSetPolicyException], moment: datetime) -> Iterator[str]:
     """Notes on differences of the exported objects from the policy, and on exceptions from it."""
     for rule, _ in rules_in_force(policy):
         if rule.note:
             yield f"{rule.name}: {rule.fit}: {rule.note}"
-    for number, (exception, end) in enumerate(unexpired_exceptions(exceptions, policy, now)):
+    for number, (exception, end) in enumerate(unexpired_exceptions(exceptions, policy, moment)):
         meta = exception.metadata
         counts = f"counts for new JobSets until {format_time(end)}"
         does_not_count = f"does not count in the API server: at most {MAX_EXCEPTIONS} from one policy do"

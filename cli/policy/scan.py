@@ -161,16 +161,16 @@ def _write(result: ScanResult, output: str, out: TextIO) -> None:
         return
     if counts:
         location_columns = ("where",) if result.locations else ()
-        _table(("policy", "rule", "actions", "jobsets", *location_columns), counts, out)
+        _write_rows(("policy", "rule", "actions", "jobsets", *location_columns), counts, out)
         out.write("\n")
-        _table(("namespace", "jobset", "rule", *location_columns, "path", "message"), result.shown_violations, out)
+        _write_rows(("namespace", "jobset", "rule", *location_columns, "path", "message"), result.shown_violations, out)
     if result.hidden_count:
         out.write(f"and {result.hidden_count} more\n")
     counts_text = f"{result.refused_now_count} of {result.jobset_count} JobSets would be refused now"
     out.write(f"{counts_text}, {result.refused_count - result.refused_now_count} more if all policies denied\n")
 
 
-def _table(names: tuple[str, ...], rows: Sequence[Mapping[str, Any]], out: TextIO) -> None:
+def _write_rows(names: tuple[str, ...], rows: Sequence[Mapping[str, Any]], out: TextIO) -> None:
     """Write a table. The column `where` has file and line of the rule, the column `message` the fix, too."""
     texts = [
         {

@@ -45,13 +45,13 @@ async def run(options: Options, out: TextIO, _: TextIO) -> int:
             await session.refuse_missing_namespace(connection)
             raise
         exceptions = await stored_exceptions(connection.client, connection.namespace)
-    matching = [policy for policy in policies if policy.spec.match.namespace_selector.matches(namespace.labels)]
+    policies_here = [policy for policy in policies if policy.spec.match.namespace_selector.matches(namespace.labels)]
     policies_by_name = {policy.metadata.name: policy for policy in policies}
-    policy_bodies = [_policy_json(policy) for policy in matching]
+    policy_bodies = [_policy_json(policy) for policy in policies_here]
     contradictions = [
         f"policy {policy.metadata.name}: {error.reader_text}"
-        for position, policy in enumerate(matching)
-        for error in conflicts(policy, matching[position + 1 :], _GATES)
+        for position, policy in enumerate(policies_here)
+        for error in conflicts(policy, policies_here[position + 1 :], _GATES)
     ]
     exception_bodies = [
         _exception_json(exception, policies_by_name, namespace)
@@ -112,32 +112,24 @@ def _write(
     contradictions: list[str],
     out: TextIO,
 ) -> None:
-    if not policies:
-        out.write(f"no policy is about namespace {namespace}\n")
-    else:
-        rows = [
-            (
-                policy["name"],
-                ",".join(policy["actions"]),
-                "some, by their labels" if policy["someJobSets"] else "all",
-                _ENFORCEMENT_WORDS[policy["apiServer"]["holds"]] if policy["apiServer"] else "not asked",
-                ", ".join(
-                    [
-                        *policy["rules"],
-                        *(f"default {key}={_format_value(policy['values'][key])}" for key in policy["defaults"]),
-                    ]
-                ),
-            )
-            for policy in policies
-        ]
-        out.writelines(columns([("POLICY", "ACTIONS", "JOBSETS", "API-SERVER", "RULES"), *rows]))
-        for policy in policies:
-            enforcement = policy["apiServer"]
-            if enforcement and not enforcement["holds"]:
-                negated_verb = "may not be" if enforcement["holds"] is None else "is not"
-                text = f"policy {policy['name']} {negated_verb} held by the API server: {enforcement['message']}"
-                out.write(f"{printable(text)}\n")
-        out.writelines(f"{printable(text)}\n" for text in contradictions)
+    """Write the table of policies, their problems, and the table of exceptions."""
+    rows = [("POLICY", "ACTIONS", "JOBSETS", "API-SERVER", "RULES")]
+    problems: list[str] = []
+    for policy in policies:
+        defaults = [f"default {name}={_format_value(policy['values'][name])}" for name in policy["defaults"]]
+        rows.append((
+            policy["name"],
+            ",".join(policy["actions"]),
+            "some, by their labels" if policy["someJobSets"] else "all",
+            _ENFORCEMENT_WORDS[policy["apiServer"]["holds"]] if policy["apiServer"] else "not asked",
+            ", ".join([*policy["rules"], *defaults]),
+        ))  # fmt: skip
+        enforcement = policy["apiServer"]
+        if enforcement and not enforcement["holds"]:
+            negated_verb = "may not be" if enforcement["holds"] is None else "is not"
+            problems.append(f"policy {policy['name']} {negated_verb} held by the API server: {enforcement['message']}")
+    out.writelines(columns(rows) if policies else [f"no policy is about namespace {namespace}\n"])
+    out.writelines(f"{printable(text)}\n" for text in (*problems, *contradictions))
     if exceptions:
         lines = [
             (item["name"], item["policy"], ",".join(item["rules"]), item["whyNot"] or _expiry_text(item))

@@ -66,7 +66,8 @@ def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}
     for keyed in findings:
         by_key.setdefault(keyed.key, []).append(keyed)
     merged: list[tuple[Finding, list[str]]] = []
-    for same_key in list(by_key.values())[:MAX_FINDINGS]:
+    groups = list(by_key.values())
+    for same_key in groups[:MAX_FINDINGS]:
         shared_finding, likewise = same_key[0].finding, [keyed.name for keyed in same_key[1:]]
         finding = shared_finding if isinstance(shared_finding, Finding) else shared_finding()
         merged.append((finding, [same_key[0].name]))
@@ -74,10 +75,7 @@ def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}
             subject = f"{len(likewise)} more {noun}s ({likewise[0]} … {likewise[-1]})"
             message = f"{title.format(likewise[0]) if len(likewise) == 1 else subject}: likewise"
             merged.append((Finding(finding.level, finding.cause, message), likewise))
-    further_names = list(
-        dict.fromkeys(keyed.name for same_key in list(by_key.values())[MAX_FINDINGS:] for keyed in same_key)
-    )
-    if further_names:
+    if further_names := list(dict.fromkeys(keyed.name for group in groups[MAX_FINDINGS:] for keyed in group)):
         more = f"{pluralize(len(further_names), f'more {noun}')} ({join_names(further_names, 2)})"
         merged.append((Finding(Level.WAITS, "more", f"{more}: waiting for reasons of this kind, too"), further_names))
     return merged

@@ -9,7 +9,7 @@ from diagnose.case import Case
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.kubelet import how_it_failed, known_remedy
-from diagnose.remedies import logs_of
+from diagnose.remedies import logs_command
 from diagnose.survey import missing_pods
 from diagnose.times import seconds_since
 
@@ -27,7 +27,7 @@ def back_off(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
         ended = seconds_since(last.ended_at, case.facts.now)
         if not any(seconds_since(event.last_time, case.facts.now) < ended for event in case.refusals(uid)):
             how, (failures, is_final) = how_it_failed(last), _failures(case, child, last)
-            logs = f"{logs_of(case.facts.jobset, child.name)} shows what it wrote"
+            logs = f"{logs_command(case.facts.jobset, child.name)} shows what it wrote"
             remedy = known_remedy(how, last.metadata.namespace, last.name, last.spec.node_name)
             fix = "; ".join(filter(None, [remedy, logs, "" if is_final else _PAUSE]))
             message = f"{ready_count(child.job)}; pod {last.name} has failed: {how}; {failures}"
@@ -44,7 +44,7 @@ def tolerated_failures(case: Case, unexplained: frozenset[str]) -> Iterator[Answ
         name, number, limit = most_failed.metadata.name, most_failed.status.failed, most_failed.spec.backoff_limit
         other_jobs = f"; {pluralize(len(jobs) - 1, 'more Job', 'has', 'have')} failures, too" if len(jobs) > 1 else ""
         message = f"Job {name}: {pluralize(number, 'failure')} so far, backoffLimit allows {limit}{other_jobs}"
-        fix = f"{logs_of(case.facts.jobset, name)} shows what its pods wrote"
+        fix = f"{logs_command(case.facts.jobset, name)} shows what its pods wrote"
         yield Answer(Finding(Level.NOTE, "failures", message, fix=fix))
 
 

@@ -11,7 +11,7 @@ from api.keys import SERVICE_CREATION_FAILED
 from controllers.planning.child_jobs import Child
 from diagnose.facts import Facts, SeenJob, SeenLease, SeenPod
 from diagnose.finding import Finding
-from diagnose.states import RECENT
+from diagnose.states import RECENT_SECONDS
 from diagnose.survey import Survey, survey_jobs
 from diagnose.times import seconds_since
 from kube.model.requests import sum_requests
@@ -70,7 +70,7 @@ class Case:
             for event in self.facts.warnings
             if not (self.facts.has_service and event.reason == SERVICE_CREATION_FAILED)
             and (event.regarding.uid == uid or (not event.regarding.uid and self._is_newer_than_set(event)))
-            and seconds_since(event.last_time, self.facts.now) <= RECENT
+            and seconds_since(event.last_time, self.facts.now) <= RECENT_SECONDS
         ]
 
     def has_gate_warning(self, gate: str) -> bool:

@@ -34,12 +34,8 @@ def unbound_claim(case: Case, pod: SeenPod) -> Finding | None:
             continue
         claim, source = case.facts.claims[name], _source(case.facts.jobset, name, pod)
         if claim is None:
-            return Finding(
-                Level.WAITS if source.path else Level.FAULT,
-                "no-claim",
-                f"there is no PersistentVolumeClaim {name}",
-                fix=source.creation_hint,
-            )
+            level, message = Level.WAITS if source.path else Level.FAULT, f"there is no PersistentVolumeClaim {name}"
+            return Finding(level, "no-claim", message, fix=source.creation_hint)
         if claim.status.phase != "Bound":
             message, fix = _pending(source, claim, case.facts.storage_classes)
             return Finding(Level.FAULT, "claim-pending", message, fix=fix)
@@ -105,6 +101,7 @@ def _source(js: JobSet, name: str, pod: SeenPod) -> _Source:
 def _pending(source: _Source, claim: SeenClaim, classes: _Classes) -> tuple[str, str]:
     """The message about a claim that has no volume, and its fix."""
     wanted = claim.spec.storage_class_name
+    has_default = any(item.metadata.annotations.get(_DEFAULT) == "true" for item in classes or ())
     message = f"claim {source.name} is {claim.status.phase or 'Pending'}"
     if wanted:
         causes, fix = _class_causes(source, claim, wanted, classes)
@@ -113,18 +110,13 @@ def _pending(source: _Source, claim: SeenClaim, classes: _Classes) -> tuple[str,
         fix = f"{_CREATE} create one ({claim.requirements}), or {source.with_class(None, '')}"
     elif classes is not None and not classes:
         causes, fix = "it names no StorageClass, and the cluster has none", _INSTALL
-    elif classes is not None and not any(
-        storage_class.metadata.annotations.get(_DEFAULT) == "true" for storage_class in classes
-    ):
+    elif classes is not None and not has_default:
         causes = "it names no StorageClass, and none of the cluster is the default one"
         mark = f'\'{{"metadata":{{"annotations":{{"{_DEFAULT}":"true"}}}}}}\''
         patch = f"kubectl patch storageclass {_names(classes)[0]} -p {mark}"
         fix = f"have an administrator of the cluster run {patch}, or {source.with_class(None, _names(classes)[0])}"
     else:
-        return (
-            message,
-            f"kubectl describe pvc {source.name} {source.arguments} says why; kubectl get storageclass",
-        )
+        return message, f"kubectl describe pvc {source.name} {source.arguments} says why; kubectl get storageclass"
     return f"{message}: {causes}", fix
 
 

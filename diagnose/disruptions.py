@@ -1,4 +1,4 @@
-"""Finds pods that were drained, preempted, evicted or deleted, from the history alone, without events. Pure.
+"""Finds pods that were drained, preempted, evicted or deleted, from the attempt history of the status. Pure.
 
 A disrupted pod is often gone when its Job has failed. The history then has no pod, node or exit code.
 """
@@ -6,13 +6,13 @@ A disrupted pod is often gone when its Job has failed. The history then has no p
 from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import FailedAttempt
 from api.names import job_name_prefix
-from diagnose.remedies import IN_A_NEW
-from diagnose.wording import DISRUPTED, FAILED_PODS
+from diagnose.remedies import IN_NEW_JOBSET
+from diagnose.wording import BACKOFF_LIMIT_EXCEEDED, DISRUPTED
 
 
-def rjob_of(js: JobSet, job: str) -> ReplicatedJob | None:
+def rjob_of(js: JobSet, job_name: str) -> ReplicatedJob | None:
     """The ReplicatedJob that a Job of this name belongs to."""
-    prefix = job.rstrip("0123456789")
+    prefix = job_name.rstrip("0123456789")
     rjobs = (rjob for rjob in js.spec.replicated_jobs if job_name_prefix(js.metadata.name, rjob.name) == prefix)
     return next(rjobs, None)
 
@@ -21,24 +21,24 @@ def disruption_in_history(js: JobSet, failed: FailedAttempt) -> str:
     """A clause that says how the pod of a failed attempt was disrupted; empty if a disruption is not likely."""
     if DISRUPTED in failed.message:
         return "its pod was drained, preempted or evicted"
-    if failed.failed_job and not failed.pod and failed.message.startswith(FAILED_PODS):
-        outside = "drained, preempted, evicted or deleted"
+    if failed.failed_job and not failed.pod and failed.message.startswith(BACKOFF_LIMIT_EXCEEDED):
+        disruptions = "drained, preempted, evicted or deleted"
         if _restarts_containers(js, failed.failed_job):
             return (
-                f"its pod is gone: its containers failed more often than backoffLimit allows, or it was {outside} (with"
-                " restartPolicy OnFailure Kubernetes deletes the pods of a Job that fails)"
+                f"its pod is gone: its containers failed more often than backoffLimit allows, or it was {disruptions}"
+                " (with restartPolicy OnFailure Kubernetes deletes the pods of a Job that fails)"
             )
-        return f"its failed pod was gone by then, as one that is {outside}"
+        return f"its failed pod was gone by then, as one that is {disruptions}"
     return ""
 
 
-def _restarts_containers(js: JobSet, job: str) -> bool:
+def _restarts_containers(js: JobSet, job_name: str) -> bool:
     """Whether the kubelet restarts failed containers of this Job in their pod."""
-    rjob = rjob_of(js, job)
+    rjob = rjob_of(js, job_name)
     return rjob is not None and rjob.pod_spec.get("restartPolicy") == "OnFailure"
 
 
-def disruption_fix(js: JobSet, job: str, location: str = f" {IN_A_NEW}") -> str:
+def disruption_fix(js: JobSet, job_name: str, location: str = f" {IN_NEW_JOBSET}") -> str:
     """How to write a JobSet in which disrupted pods of this Job do not count against maxRestarts.
 
     Empty for a set with a rule whose action ignores maxRestarts. Kubernetes allows podFailurePolicy only with
@@ -47,7 +47,7 @@ def disruption_fix(js: JobSet, job: str, location: str = f" {IN_A_NEW}") -> str:
     rules = js.spec.failure_policy.rules if js.spec.failure_policy is not None else ()
     if any(rule.action.endswith("IgnoreMaxRestarts") for rule in rules):
         return ""
-    if _restarts_containers(js, job):
+    if _restarts_containers(js, job_name):
         return f"restartPolicy: Never{location} keeps failed pods, with their logs and exit codes"
     return (
         f"so that it does not count against maxRestarts (what somebody deletes by hand always does), write{location}"

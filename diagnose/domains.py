@@ -18,7 +18,6 @@ KEPT_OUT = "kept-out"
 """The cause of findings about exclusive Jobs that keep other pods out of their domains."""
 GUIDE = "docs/concepts/exclusive-placement.md"
 _NOUNS = {"kubernetes.io/hostname": "node"}
-_VOWELS = "aeiou"
 _PLURAL = re.compile(r"[^aisu]s$")
 
 
@@ -29,7 +28,7 @@ def noun(topology: str) -> str:
 
 
 def article(domain_noun: str) -> str:
-    return "an" if domain_noun[:1].lower() in _VOWELS else "a"
+    return "an" if domain_noun[:1].lower() in "aeiou" else "a"
 
 
 def domain_of_job(pods: Iterable[SeenPod], topology: str) -> str:
@@ -90,9 +89,8 @@ def _nodes_not_listed(topology: str, domain_noun: str) -> Finding:
         f" {topology}: correct the annotation exclusive-topology in a new JobSet; else wait until a Job ends that holds"
         f" {article(domain_noun)} {domain_noun}, or ask an administrator of the cluster"
     )
-    return Finding(
-        Level.WAITS, "domains", f"which {domain_noun}s there are is not known: you may not list nodes", fix=fix
-    )
+    message = f"which {domain_noun}s there are is not known: you may not list nodes"
+    return Finding(Level.WAITS, "domains", message, fix=fix)
 
 
 def _no_domains(topology: str, domain_noun: str, nodes: int) -> Finding:
@@ -127,7 +125,9 @@ def _holder_findings(case: Case, leader: SeenPod, domains: Mapping[str, str], do
     for domain, pods in pods_by_domain.items():
         cause, blocking_pods = _cause_of_domain(leader, pods)
         groups[cause][domain] = blocking_pods
-    for cause, holders in ((cause, holders) for cause, holders in groups.items() if holders):
+    for cause, holders in groups.items():
+        if not holders:
+            continue
         jobs = {(pod.metadata.namespace, pod.job_uid or pod.name): pod for pods in holders.values() for pod in pods}
         holder_text, fix = _HOLDER_TEXTS[cause]
         holder_text = holder_text.format(
@@ -136,10 +136,8 @@ def _holder_findings(case: Case, leader: SeenPod, domains: Mapping[str, str], do
             priorities=", ".join(map(str, sorted({pod.priority for pod in jobs.values()}))),
         )
         verb = "holds" if len(holders) == 1 else "hold"
-        message, fix = (
-            f"{len(holders)} of {pluralize(len(pods_by_domain), domain_noun)} {verb} {holder_text}",
-            fix.format(domain_noun=domain_noun),
-        )
+        message = f"{len(holders)} of {pluralize(len(pods_by_domain), domain_noun)} {verb} {holder_text}"
+        fix = fix.format(domain_noun=domain_noun)
         nodes = case.facts.node_offers if cause == "free" else None
         taints = {} if nodes is None else nodes.blocking_taints(leader.spec)
         if taints_by_node := {name: taint for name, taint in taints.items() if domains.get(name) in holders}:

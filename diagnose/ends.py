@@ -12,7 +12,7 @@ from diagnose.disruptions import disruption_fix
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level
 from diagnose.nodes import SeenNode
-from diagnose.states import RECENT
+from diagnose.states import RECENT_SECONDS
 from diagnose.times import age, seconds_since
 from kube.model.field import MAX_NAMES
 
@@ -22,7 +22,6 @@ _OVERDUE_SECONDS = 10.0
 """A pod that still exists is overdue this number of seconds after the end of its grace period."""
 _JOB_CONTROLLER = "batch.kubernetes.io/"
 """Prefix of the finalizer of the Job controller, which removes its finalizer without help."""
-_FINALIZER_FIX = "look at the controller that the finalizer is named after: it has to remove it"
 _POLICY_MARGIN = 60.0
 """Seconds that the manager may take to act on a failed node once `afterSeconds` of the policy are over."""
 _GATE_FIX = f"start the manager with --feature-gates={GATE}=true"
@@ -34,16 +33,13 @@ _FAULTS_BY_TAINT = {
 """Keys of taints on nodes that have failed, and the fault in words."""
 
 
-def end_words(event: SeenEvent) -> str:
+def describe_disruption(event: SeenEvent) -> str:
     """The participle that says what happened to the pod of the event, such as `preempted by pod team-b/urgent-0`."""
     match event.reason:
         case "Preempted":
-            preemptor = event.related
-            return (
-                f"preempted by pod {preemptor.namespace}/{preemptor.name}"
-                if preemptor and preemptor.name
-                else _with_note("preempted", event)
-            )
+            if event.related and event.related.name:
+                return f"preempted by pod {event.related.namespace}/{event.related.name}"
+            return _with_note("preempted", event)
         case "TaintManagerEviction":
             return "evicted, because its node got a taint with the effect NoExecute"
         case "NodeNotReady":
@@ -61,11 +57,11 @@ def disrupted_pods(case: Case, unexplained: frozenset[str]) -> list[Answer]:
     events_by_words: dict[str, list[SeenEvent]] = {}
     pod_names: set[str] = set()
     for event in case.disruptions:
-        is_recent, name = seconds_since(event.last_time, case.facts.now) <= RECENT, event.regarding.name
+        is_recent, name = seconds_since(event.last_time, case.facts.now) <= RECENT_SECONDS, event.regarding.name
         indexed_job, non_indexed_job = name.rsplit("-", 2)[0], name.rsplit("-", 1)[0]
         is_unexplained = indexed_job in unexplained or non_indexed_job in unexplained
         if is_unexplained and is_recent and name not in pod_names:
-            events_by_words.setdefault(end_words(event), []).append(event)
+            events_by_words.setdefault(describe_disruption(event), []).append(event)
             pod_names.add(name)
     return [Answer(_disruption_finding(case, words, events)) for words, events in events_by_words.items()]
 
@@ -174,7 +170,8 @@ def _ending_pod_findings(case: Case, pods: Iterable[SeenPod]) -> Iterator[Findin
             message = (
                 f"{subject} being deleted, overdue by {age(seconds_over[pod.name])}: {grace} is over{finalizer_text}"
             )
-            fix = _FINALIZER_FIX if finalizers else _overdue_fix(pod)
+            fix = "look at the controller that the finalizer is named after: it has to remove it"
+            fix = fix if finalizers else _overdue_fix(pod)
             yield Finding(Level.FAULT, "pod-overdue", message, fix=fix, since=meta.deletion_timestamp or "")
 
 
@@ -198,16 +195,12 @@ def _overdue_fix(pod: SeenPod) -> str:
     )
 
 
-def earlier_deletion_delays(case: Case, job: str) -> tuple[Finding, ...]:
+def earlier_deletion_delays(case: Case, job: str) -> Iterator[Finding]:
     """Findings about pods that delay the deletion of a Job of an earlier JobSet, whose failure policy is not known."""
     owners = ((pod, pod.metadata.controller()) for pod in case.facts.earlier_pods)
-    pods = [pod for pod, owner in owners if owner is not None and owner.name == job]
-    return tuple(
-        replace(
-            finding, cause="earlier-waits-for-node", level=Level.FAULT if finding.because else finding.level, because=()
-        )
-        for finding in _node_findings(case, pods)
-    )
+    for finding in _node_findings(case, [pod for pod, owner in owners if owner is not None and owner.name == job]):
+        level = Level.FAULT if finding.because else finding.level
+        yield replace(finding, cause="earlier-waits-for-node", level=level, because=())
 
 
 def _node_findings(case: Case, pods: Iterable[SeenPod]) -> tuple[Finding, ...]:

@@ -7,8 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from api import keys
-from api.batch import Job, JobSpec, JobStatus, OwnedObject
+from api.batch import Job, JobSpec, JobStatus
 from api.event import SeenEvent
 from api.gang_status import StoredGroup
 from api.jobset import JobSet
@@ -47,17 +46,6 @@ class SeenJob(Job, frozen=True, kw_only=True):
         ready = min(self.status.ready or 0, active)
         status = replace(self.status, active=active, ready=ready, failed=self.status.failed + failures)
         return replace(self, status=status) if failures else self
-
-
-class TrackedPod(OwnedObject, frozen=True, kw_only=True):
-    """The metadata of a pod that has ended."""
-
-    metadata: ObjectMeta
-
-    @property
-    def is_uncounted(self) -> bool:
-        """Whether its Job has not counted the pod. The Job controller removes the finalizer of a counted pod."""
-        return keys.JOB_TRACKING in self.metadata.finalizers
 
 
 class SeenPod(DetailedPod, frozen=True, kw_only=True):

@@ -22,9 +22,10 @@ class Level(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One statement about a set, because of the findings `because`.
+    """One statement about a set, which is true because of the findings `because`.
 
-    `cause` names its kind for programs. `since` is RFC 3339 or empty. `fix` has no full stop.
+    `cause` names the kind of the finding for programs. `since` is RFC 3339 or empty. `fix` says what to do, without a
+    full stop; it may be empty.
     """
 
     level: Level
@@ -46,7 +47,7 @@ class Finding:
         return max((finding.level for finding in self.walk()), key=list(Level).index)
 
 
-def pluralize(number: int, noun: str, singular: str = "", plural: str = "") -> str:
+def pluralize(number: int, noun: str, singular_verb: str = "", plural_verb: str = "") -> str:
     """The number with its noun, as in `1 Job`, `3 Jobs`; with a verb in both numbers `1 Job is`, `3 Jobs are`."""
-    noun, verb = (noun, singular) if number == 1 else (f"{noun}s", plural)
+    noun, verb = (noun, singular_verb) if number == 1 else (f"{noun}s", plural_verb)
     return f"{number} {noun} {verb}".rstrip()

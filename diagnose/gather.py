@@ -15,20 +15,21 @@ from api.gang_status import StoredGroup
 from api.gangs import forest, sample_forest
 from api.jobset import JobSet
 from api.leftovers import NOT_ENDED, LeftoverPod, owner_to_wait_for
+from api.pod import PodMetadata
 from api.selectors import one_of, other_attempts_selector
 from api.topology import NodeMetadata
 from controllers.resources import JOBSETS
 from diagnose import look_up
 from diagnose.case import is_unheld
-from diagnose.facts import Facts, SeenGroups, SeenJob, SeenPod, TrackedPod
+from diagnose.facts import Facts, SeenGroups, SeenJob, SeenPod
 from diagnose.jobset_causes import missing_defaults
 from diagnose.look_up import PLACED_SELECTOR
 from diagnose.manager_causes import last_completion_time
 from diagnose.misfits import lacking_resource
 from diagnose.nodes import Nodes, SeenNode
-from diagnose.states import failed_lately
+from diagnose.states import recently_failed_attempts
 from diagnose.survey import Survey, missing_pods, survey_jobs
-from diagnose.wording import ANTI_AFFINITY, CLAIMS, MISFIT
+from diagnose.wording import ANTI_AFFINITY, MISFIT, UNBOUND_CLAIM
 from kube.client import PAGE_SIZE, Client
 from kube.errors import NotFound
 from kube.model.meta import Owner, seconds_between
@@ -101,7 +102,7 @@ class _Gatherer:
             facts.pods += await self._failed_pods(survey, jobs)
         refusals = (*facts.job_warnings, *(facts.warnings if survey.missing_jobs else ()))
         facts.quotas = await look_up.quotas(self._reader, refusals)
-        if failed_lately(js, facts.now) or survey.failed_jobs or _has_replacement(survey, facts.pods or ()):
+        if recently_failed_attempts(js, facts.now) or survey.failed_jobs or _has_replacement(survey, facts.pods or ()):
             facts.disruption_events = await look_up.disruption_events(self._reader, js)
 
     async def _fill_about_waiting(self, survey: Survey) -> None:
@@ -144,7 +145,8 @@ class _Gatherer:
             facts.node_offers = offers = await self._offers(misfits, topologies | levels)
             if offers is not None and any(lacking_resource(pod) and offers.fitting_nodes(pod.spec) for pod in misfits):
                 facts.placed_pods = await look_up.all_placed_pods(reader)
-        facts.claims = await look_up.claims(reader, (pod for pod, message in unscheduled if CLAIMS.search(message)))
+        pods_with_claims = [pod for pod, message in unscheduled if UNBOUND_CLAIM.search(message)]
+        facts.claims = await look_up.claims(reader, pods_with_claims)
         if facts.claims:
             facts.storage_classes = await look_up.storage_classes(reader)
         facts.nodes_by_name |= await look_up.nodes(reader, (pod for pod in pods if pod.is_silent))
@@ -204,8 +206,10 @@ class _Gatherer:
         if not any(job.may_hide_failures and not missing_pods(job) for job in jobs):
             return jobs
         options = self._metadata_options("status.phase=Failed")
-        pods = self._reader.some(PODS, TrackedPod, "failed pods", pages=FEW_PAGES, **options)
-        counts = await self._count_by_job(pod async for pod in pods if pod.is_uncounted) or Counter()
+        pods = self._reader.some(PODS, PodMetadata, "failed pods", pages=FEW_PAGES, **options)
+        # The Job controller removes its finalizer from a pod that it has counted.
+        uncounted_pods = (pod async for pod in pods if keys.JOB_TRACKING in pod.metadata.finalizers)
+        counts = await self._count_by_job(uncounted_pods) or Counter()
         return tuple(job.with_failures(counts[job.metadata.uid]) for job in jobs)
 
     async def _fill_foreign_owners(self, survey: Survey) -> list[str]:
@@ -214,9 +218,8 @@ class _Gatherer:
         earlier_uids = []
         previous_jobs = {child.name for child in survey.previous_jobs}
         names = [position.name for position in survey.due_jobs if position.name not in previous_jobs]
-        with self._reader.noting(
-            f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}"
-        ):
+        note = f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}"
+        with self._reader.noting(note):
             for name in names[:MAX_EXAMPLES]:
                 job = await self._reader.get(JOBS, OwnedObject, name)
                 if job is not None and not job.metadata.controlled_by(self._js.metadata.uid):
@@ -232,11 +235,9 @@ class _Gatherer:
         names_by_job: dict[str, tuple[str, ...]] = {}
         owner_of = owner_to_wait_for(self._js)
         with self._reader.noting(f"pods of earlier attempts: you may not list pods in namespace {self._namespace}"):
-            labels = other_attempts_selector(self._js)
-            pods = self._reader.all(
-                PODS, LeftoverPod, label_selector=labels, field_selector=NOT_ENDED, accept=METADATA_LIST
-            )
-            async for pod in pods:
+            options = self._metadata_options(NOT_ENDED)
+            options["label_selector"] = other_attempts_selector(self._js)
+            async for pod in self._reader.all(PODS, LeftoverPod, **options):
                 if (owner := owner_of(pod)) is not None and owner.name not in existing_jobs:
                     names_by_job[owner.name] = (*names_by_job.get(owner.name, ()), pod.metadata.name)
         return names_by_job
@@ -297,7 +298,7 @@ class _Gatherer:
         pods = self._reader.all(PODS, OwnedObject, label_selector=selector, accept=METADATA_LIST)
         return await self._count_by_job(pods) or {}
 
-    async def _count_by_job(self, pods: AsyncIterator[OwnedObject]) -> Counter[str] | None:
+    async def _count_by_job(self, pods: AsyncIterator[OwnedObject | PodMetadata]) -> Counter[str] | None:
         """The number of pods by the UID of their Job; None if they may not be listed, which `_pods` notes."""
         with self._reader.noting():
             counts: Counter[str] = Counter()
@@ -338,9 +339,8 @@ class _Gatherer:
         """
         leader_selector, subject = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0", "pods of other JobSets"
         node_labels = (self._facts.node_labels or {}) if waiting_leaders else {}
-        with self._reader.noting(
-            "pods of other namespaces: you may not list them, so which Jobs hold the domains is not known"
-        ):
+        note = "pods of other namespaces: you may not list them, so which Jobs hold the domains is not known"
+        with self._reader.noting(note):
             holders = [pod async for pod in look_up.placed_pods(self._reader, leader_selector, subject)]
             priorities = {pod.priority for pod in waiting_leaders}
             unheld = {spot for node in node_labels for spot in _spots(node, node_labels, priorities)}

@@ -21,7 +21,7 @@ from diagnose.group_nodes import levels, paths, why_never
 from diagnose.misfits import misfit
 from diagnose.pod_causes import pods_are
 from diagnose.survey import missing_pods
-from diagnose.wording import NO_DOMAIN, is_about_group, shortfall, without_repetition
+from diagnose.wording import NO_PLACEMENT, is_about_group, shortfall, without_repetition
 from kube.model.field import join_names
 from kube.model.meta import Condition, find
 
@@ -183,7 +183,7 @@ class _WaitingTree:
         group_message, pod_messages = self._messages(group)
         for text in filter(None, (group_message, *pod_messages)):
             level, fix = Level.WAITS, ""
-            if text == NO_DOMAIN and not self._permanent_findings and (labels := levels(self._paths[group.name])):
+            if text == NO_PLACEMENT and not self._permanent_findings and (labels := levels(self._paths[group.name])):
                 level, fix = Level.FAULT, self._no_domain_fix(labels)
             message = f"the scheduler says: {text}{self._lacking_level(group, text)}"
             findings.append(Finding(level, "scheduler-said", message, fix=fix))

@@ -54,11 +54,9 @@ def _size_findings(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> l
     findings: dict[str, Finding] = {}
     for path in paths(root):
         group = path[-1]
-        if (
-            group.topology
-            and group.template not in findings
-            and (finding := _pod_room_finding(path, nodes, pods)) is not None
-        ):
+        if not group.topology or group.template in findings:
+            continue
+        if finding := _pod_room_finding(path, nodes, pods):
             findings[group.template] = finding
     return list(findings.values())
 
@@ -77,9 +75,8 @@ def _pod_room_finding(path: Sequence[Group], nodes: Nodes, pods: Mapping[str, Se
         # Pods of other shapes may be among the pods that have to be placed at once.
         wanted, room = at_once - (group.pods - number), nodes.largest_domain_room(spec, tuple(keys))
         if room < wanted:
-            holds = (
-                f"the largest {noun(group.topology)} holds {room}" if room else f"no {noun(group.topology)} holds any"
-            )
+            domain_noun = noun(group.topology)
+            holds = f"the largest {domain_noun} holds {room}" if room else f"no {domain_noun} holds any"
             kind_text = "" if number == group.pods else " of one kind"
             return _finding(path, f"{holds} of its {pluralize(number, 'pod')}{kind_text}")
     return _amount_finding(path, nodes, pods_by_shape.values()) if at_once == group.pods else None

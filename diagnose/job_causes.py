@@ -127,7 +127,7 @@ def missing_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
 def _name_conflict(case: Case, name: str) -> Finding:
     owner = case.facts.foreign_owners[name]
     if owner == Owner(keys.KIND, case.facts.jobset.metadata.name):
-        findings = earlier_deletion_delays(case, name)
+        findings = tuple(earlier_deletion_delays(case, name))
         message = f"Job {name}: cannot be created yet, the Job of an earlier JobSet of this name is still there"
         fix = "" if findings else "wait: it goes with the JobSet that it belongs to"
         return Finding(Level.WAITS, "name-taken", message, because=findings, fix=fix)
@@ -144,7 +144,8 @@ def _absent_jobs(case: Case, names: list[str]) -> Finding:
         return Finding(Level.WAITS, "missing", message, fix="a manager creates them")
     if manager_finding := idle_manager(case):
         return Finding(Level.FAULT, "missing", message, because=(manager_finding,))
-    if _are_beginning(case, frozenset(names)):
+    rjobs = {position.replicated_job.name for position in case.survey.missing_jobs if position.name in names}
+    if rjobs <= _beginning_rjobs(case):
         created = f"{pluralize(len(names), 'Job', 'is', 'are')} being created: {join_names(names)}"
         return Finding(Level.NOTE, "missing", f"the next stage begins: {created}")
     return Finding(Level.WAITS, "missing", message, fix="look again in a moment")
@@ -179,13 +180,6 @@ def _beginning_rjobs(case: Case) -> frozenset[str]:
         return frozenset()
     other_rjobs = {*case.survey.unmet_conditions, *(job.metadata.labels.get(keys.REPLICATED_JOB_NAME) for job in jobs)}
     return frozenset(position.replicated_job.name for position in case.survey.missing_jobs) - other_rjobs
-
-
-def _are_beginning(case: Case, names: frozenset[str]) -> bool:
-    """Whether all these missing Jobs belong to ReplicatedJobs of `_beginning_rjobs`."""
-    rjobs = {position.replicated_job.name for position in case.survey.missing_jobs if position.name in names}
-    beginning_rjobs = _beginning_rjobs(case)
-    return bool(beginning_rjobs) and rjobs <= beginning_rjobs
 
 
 @about_jobs
@@ -241,9 +235,8 @@ def _job_without_pods(case: Case, child: Child) -> KeyedFinding:
         force = f"kubectl delete pods {pods} --force"
         fix = f"kubectl get pods {pods} -o wide shows where; if a node is off for good: {force}"
         delays = deletion_delays(case)
-        return KeyedFinding(
-            child.name, "ending", Finding(Level.WAITS, "pods-ending", message, delays, "" if delays else fix)
-        )
+        finding = Finding(Level.WAITS, "pods-ending", message, delays, "" if delays else fix)
+        return KeyedFinding(child.name, "ending", finding)
     message = f"Job {child.name}: has no pods (yet), and no Warning says why"
     fix = "look again in a moment; if it stays so, does kube-controller-manager run?"
     finding = Finding(Level.WAITS, "no-pods", message, fix=fix, since=meta.creation_timestamp or "")

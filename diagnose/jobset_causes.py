@@ -11,6 +11,7 @@ from api.spares import has_nodes_of, running_part, spares_of
 from controllers.planning import finished
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import MAX_CHECKS
+from diagnose import remedies
 from diagnose.answers import Answer
 from diagnose.case import LEASE_MARGIN_SECONDS, Case
 from diagnose.disruptions import disruption_fix, disruption_in_history
@@ -18,7 +19,6 @@ from diagnose.ends import WAITS_FOR_NODE, deletion_delays
 from diagnose.finding import WAIT_FOR_PODS, Finding, Level, pluralize
 from diagnose.job_causes import holds_jobs_back
 from diagnose.kubelet import known_remedy
-from diagnose.remedies import UNVERSIONED, logs_of, recreation_command, recreation_commands, workloads_of
 from diagnose.restart_causes import attempt_finding, deadline_fix, decisive_container, why_it_failed
 from diagnose.states import State
 from diagnose.times import age, clock, seconds_since
@@ -72,16 +72,17 @@ def _failure_remedy(js: JobSet, message: str) -> str:
     """
     last = js.status.attempt_history[-1] if js.status.attempt_history else None
     max_restarts = js.spec.failure_policy.max_restarts if js.spec.failure_policy is not None else 0
-    logs = f"{logs_of(js, last.failed_job if last else '')} shows what the failed pod wrote"
+    logs = f"{remedies.logs_command(js, last.failed_job if last else '')} shows what the failed pod wrote"
     if last and (remedy := known_remedy(why_it_failed(last), js.metadata.namespace, last.pod, last.node)):
         logs = f"{remedy}; {logs}"
     if last and (job_deadline_fix := deadline_fix(js, last)):
-        return f"{job_deadline_fix}; {logs}; to run it again: {recreation_commands(js)}"
+        return f"{job_deadline_fix}; {logs}; to run it again: {remedies.recreation_commands(js)}"
     retries = "" if max_restarts else "spec.failurePolicy.maxRestarts allows retries"
     if max_restarts and message.startswith("ReachedMaxRestarts"):
         retries = f"a spec.failurePolicy.maxRestarts above {max_restarts} allows more retries"
     rule_fix = disruption_fix(js, last.failed_job, "") if last and disruption_in_history(js, last) else ""
-    return "; ".join(filter(None, [logs, f"fix it and run it again: {recreation_commands(js)}", retries, rule_fix]))
+    rerun = f"fix it and run it again: {remedies.recreation_commands(js)}"
+    return "; ".join(filter(None, [logs, rerun, retries, rule_fix]))
 
 
 def deletion(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
@@ -108,8 +109,8 @@ def deletion(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
 
 def namespace_deleted(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     """The namespace is being deleted. Nothing can be created there, and the set is deleted, too."""
-    meta, namespace = case.facts.jobset.metadata, case.facts.namespace
-    name = meta.namespace
+    js, namespace = case.facts.jobset, case.facts.namespace
+    name, file = js.metadata.namespace, f"{js.metadata.name}.yaml"
     if namespace is None or namespace.metadata.deletion_timestamp is None:
         return
     messages = (condition.message for condition in namespace.status.conditions if condition.status == "True")
@@ -118,9 +119,8 @@ def namespace_deleted(case: Case, _unexplained: frozenset[str]) -> Iterator[Answ
         "namespace-deleted",
         f"its namespace {name} is being deleted with all that is in it, and nothing can be created there",
         because=tuple(Finding(Level.NOTE, "namespace-condition", message) for message in filter(None, messages)),
-        fix=f"to run it later, keep it: kubectl get jobset {meta.name} -n {name} -o yaml | sed '{UNVERSIONED}' >"
-        f" {meta.name}.yaml; once the namespace is gone, kubectl create namespace {name} and kubectl create -f"
-        f" {meta.name}.yaml",
+        fix=f"to run it later, keep it: {remedies.manifest_command(js)} > {file}; once the namespace is gone, kubectl"
+        f" create namespace {name} and kubectl create -f {file}",
         since=namespace.metadata.deletion_timestamp,
     )
     yield Answer(finding, state=State.DELETED, is_final=True)
@@ -147,7 +147,7 @@ def without_defaults(case: Case, _unexplained: frozenset[str]) -> Iterator[Answe
         effects = " and ".join(dict.fromkeys(effect for _, effect in missing))
         paths = join_names([path for path, _ in missing])
         message = f"stored without defaults, as no webhook was called: {effects} ({paths})"
-        fix = f"{_WEBHOOK_FIXES[case.facts.webhook_state]}make it again: {recreation_command(js)}"
+        fix = f"{_WEBHOOK_FIXES[case.facts.webhook_state]}make it again: {remedies.recreation_command(js)}"
         yield Answer(Finding(Level.NOTE, "without-defaults", message, fix=fix))
 
 
@@ -166,11 +166,10 @@ def suspension(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     message = "spec.suspend is true: its Jobs run no pods"
     fix = f"jobset resume {js.metadata.name} -n {js.metadata.namespace}"
     if queue:
-        message += f"; it is in the Kueue queue {queue}" + (
-            "" if case.facts.has_kueue else ", and there is no Kueue here"
-        )
+        missing_kueue = "" if case.facts.has_kueue else ", and there is no Kueue here"
+        message += f"; it is in the Kueue queue {queue}{missing_kueue}"
     if queue and case.facts.has_kueue:
-        fix = f"Kueue resumes it when queue {queue} admits it: {workloads_of(js)} says when"
+        fix = f"Kueue resumes it when queue {queue} admits it: {remedies.workloads_command(js)} says when"
     elif not queue and (template_queue := _queue_of_template(js)):
         name, label = template_queue
         message += f"; the label {keys.QUEUE_NAME} is on the template of {name}: Kueue looks for it on the JobSet"
@@ -181,7 +180,8 @@ def suspension(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     if admission := next((condition for condition in admissions if condition.status == "True"), None):
         cause, since = "admitted-not-resumed", admission.last_transition_time
         message += "; Kueue has admitted it and holds quota for it, but has not resumed it"
-        fix = f"if this lasts, Kueue's log says what refuses its update; {workloads_of(js)} -o yaml shows the admission"
+        show = f"{remedies.workloads_command(js)} -o yaml shows the admission"
+        fix = f"if this lasts, Kueue's log says what refuses its update; {show}"
     yield Answer(Finding(Level.WAITS, cause, message, because, fix, since), state=State.SUSPENDED, is_final=True)
 
 

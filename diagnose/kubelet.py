@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from api.event import SeenEvent
 from api.pending import Trouble, clean_words, trouble_of
 from diagnose.facts import SeenPod
-from diagnose.remedies import IN_A_NEW, find_fix
+from diagnose.remedies import find_fix
 
 _KILLED = 137
 _EXIT_CODES = {
@@ -39,27 +39,27 @@ _REFUSED = (
 )
 _REMEDIES: dict[str, str] = {
     "ErrImage|ImagePullBackOff|InvalidImageName|ImageInspectError": (
-        f"{{describe}} says more: correct the image or, for a private registry, imagePullSecrets {IN_A_NEW}"
+        "{describe} says more: correct the image or, for a private registry, imagePullSecrets in a new JobSet"
     ),
     "runAsNonRoot": (
         "its image runs as root, and securityContext.runAsNonRoot forbids that: write runAsUser with another user than"
-        f" 0, take an image that has one, or leave out runAsNonRoot, {IN_A_NEW}"
+        " 0, take an image that has one, or leave out runAsNonRoot, in a new JobSet"
     ),
     r'(?:MountVolume|MapVolume).*(secret|configmap) "([^"]+)" not found': (
         f"kubectl create {{kind}} {{name}} -n {{namespace}}, with what the pod reads there: {_RETRIED}"
     ),
     "MountVolume.*references non-existent (?:secret|config) key": (
-        f"add the key to what the message names, or correct the items of the volume {IN_A_NEW}: {_RETRIED}"
+        f"add the key to what the message names, or correct the items of the volume in a new JobSet: {_RETRIED}"
     ),
     "CreateContainerConfigError.*(?:not found|couldn't find key)": (
         "create what the message names: a ConfigMap, a Secret, or a key of one; {describe}"
     ),
     "Multi-Attach error|already exclusively attached": (
-        f"a pod on another node has its volume: wait until that one has ended, or use a claim with"
-        f" ReadWriteMany {IN_A_NEW}"
+        "a pod on another node has its volume: wait until that one has ended, or use a claim with"
+        " ReadWriteMany in a new JobSet"
     ),
     "hostPath type check failed": (
-        f"node {{node}} has no such path, or one of another type: correct the hostPath {IN_A_NEW}, or have an"
+        "node {node} has no such path, or one of another type: correct the hostPath in a new JobSet, or have an"
         " administrator make it"
     ),
     "^Failed(?:Mount|AttachVolume|MapVolume)": (
@@ -71,40 +71,42 @@ _REMEDIES: dict[str, str] = {
     ),
     "Startup probe": (
         "allow it more time (startupProbe: failureThreshold times periodSeconds), or correct what the probe asks,"
-        f" {IN_A_NEW}; {{logs}}"
+        " in a new JobSet; {logs}"
     ),
     "Liveness probe": (
-        f"correct livenessProbe, or allow more time (failureThreshold, timeoutSeconds), {IN_A_NEW}; {{logs}}"
+        "correct livenessProbe, or allow more time (failureThreshold, timeoutSeconds), in a new JobSet; {logs}"
     ),
-    "Readiness probe": f"{{logs}} shows why it does not answer, else correct readinessProbe {IN_A_NEW}",
+    "Readiness probe": "{logs} shows why it does not answer, else correct readinessProbe in a new JobSet",
     "OOMKilled": (
         "it needs more memory than resources.limits.memory of its container: raise that, or let it need less,"
-        f" {IN_A_NEW}; {{logs}}"
+        " in a new JobSet; {logs}"
     ),
     r"exec: |executable file not found|exec format error|StartError|ContainerCannotRun": (
-        f"correct command, args, workingDir or the image {IN_A_NEW}: the program is not there, may not be executed, or"
-        " is for other machines; {describe}"
+        "correct command, args, workingDir or the image in a new JobSet: the program is not there, may not be executed,"
+        " or is for other machines; {describe}"
     ),
-    "PostStartHook": f"correct lifecycle.postStart {IN_A_NEW}; {{logs}}",
+    "PostStartHook": "correct lifecycle.postStart in a new JobSet; {logs}",
     "ephemeral local storage|local ephemeral storage": (
-        f"it writes more than its limit allows: raise resources.limits.ephemeral-storage, or use a volume, {IN_A_NEW}"
+        "it writes more than its limit allows: raise resources.limits.ephemeral-storage, or use a volume, in a new"
+        " JobSet"
     ),
     "Usage of EmptyDir volume": (
-        f"it writes more than its emptyDir may hold: raise sizeLimit, or use a claim, {IN_A_NEW}"
+        "it writes more than its emptyDir may hold: raise sizeLimit, or use a claim, in a new JobSet"
     ),
     "node was low on resource|node had condition": (
-        f"the node had too little left: request as much as the pod uses {IN_A_NEW}, since pods that use more than they"
-        " request go first; kubectl describe node {node}"
+        "the node had too little left: request as much as the pod uses in a new JobSet, since pods that use more than"
+        " they request go first; kubectl describe node {node}"
     ),
     "SysctlForbidden": (
-        f"leave out the sysctl {IN_A_NEW}, or have an administrator allow it (kubelet --allowed-unsafe-sysctls)"
+        "leave out the sysctl in a new JobSet, or have an administrator allow it (kubelet --allowed-unsafe-sysctls)"
     ),
     r"^(Terminated|NodeShutdown): .*shut": (
         "nothing is wrong with its program: node {node} is shut down; a rule of the failure policy with onPodReasons:"
-        f" [{{name}}] decides about such pods {IN_A_NEW}"
+        " [{name}] decides about such pods in a new JobSet"
     ),
     r"^(OutOf\w+|NodeAffinity|UnexpectedAdmissionError|PodFitsOn\w+)": (
-        f"{_REFUSED}; a rule of the failure policy with onPodReasons: [{{name}}] decides about such pods {IN_A_NEW}"
+        f"{_REFUSED}; a rule of the failure policy with onPodReasons: [{{name}}] decides about such pods in a new"
+        " JobSet"
     ),
     "Pod was rejected|Predicate .* failed": _REFUSED,
 }

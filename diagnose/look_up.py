@@ -115,7 +115,6 @@ async def device_claims(reader: Reader, pods: Iterable[SeenPod]) -> dict[str, bo
             options: ListOptions = {"field_selector": f"metadata.name={name}"}
             claims = await reader.collect(RESOURCE_CLAIMS, OwnedObject, "resource claims", note, pages=1, **options)
             exists |= {} if claims is None else {name: any(claim.metadata.name == name for claim in claims)}
-
     return exists
 
 
@@ -214,10 +213,8 @@ async def _with_preemptor(reader: Reader, event: SeenEvent) -> SeenEvent:
     uid, node = preemption.groups()
     with reader.noting("who preempted: you may not list pods of other namespaces"):
         fields = f"spec.nodeName={node}"
-        on_node = reader.some(
-            PODS, OwnedObject, "pods of a node", namespace=None, field_selector=fields, accept=METADATA_LIST
-        )
-        async for pod in on_node:
+        options: ListOptions = {"namespace": None, "field_selector": fields, "accept": METADATA_LIST}
+        async for pod in reader.some(PODS, OwnedObject, "pods of a node", **options):
             if pod.metadata.uid == uid:
                 return replace(event, related=Regarding(name=pod.metadata.name, namespace=pod.metadata.namespace))
     return event

@@ -1,7 +1,7 @@
 """Causes about the manager: no manager runs, or it does nothing, or it has not recorded the end of a set. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
@@ -16,7 +16,6 @@ from diagnose.finding import Finding, Level, pluralize
 from diagnose.states import State
 from diagnose.survey import Survey
 from diagnose.times import age, seconds_since
-from kube.model.meta import find
 from manifests.naming import OTHER_MANAGER, RESTORE_MANAGER
 
 IDLE_SECONDS = 60.0
@@ -55,9 +54,8 @@ def unready_leader(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     note = None if case.is_manager_missing or not unexplained else _readiness_note(case.facts.lease, case.facts.now)
     if note is not None:
         name, predicate, fix = note
-        yield Answer(
-            Finding(Level.FAULT, "leader-not-ready", f"manager {name} holds the lease and {predicate}", fix=fix)
-        )
+        message = f"manager {name} holds the lease and {predicate}"
+        yield Answer(Finding(Level.FAULT, "leader-not-ready", message, fix=fix))
 
 
 def other_manager(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
@@ -140,16 +138,12 @@ END_WRITE_SECONDS = 30.0
 _LOGS = f"kubectl logs -n {keys.MANAGER_NAMESPACE} deployment/jobset-controller-manager says why it does not write it"
 
 
-def last_completion_time(survey: Survey, jobs: Iterable[Job]) -> str:
+def last_completion_time(survey: Survey, jobs: Sequence[Job]) -> str:
     """When the last Job of a set completed, as RFC 3339; empty if not all Jobs have completed."""
-    ends = [_completion_time(job) for job in jobs]
-    are_complete = survey.job_count and not survey.unsettled_names and len(ends) >= survey.job_count and all(ends)
-    return max(ends) if are_complete else ""
-
-
-def _completion_time(job: Job) -> str:
-    complete = find(job.status.conditions, keys.JOB_COMPLETE)
-    return complete.last_transition_time or "" if complete is not None and complete.status == "True" else ""
+    conditions = (condition for job in jobs for condition in job.status.conditions if condition.status == "True")
+    times = [condition.last_transition_time for condition in conditions if condition.type == keys.JOB_COMPLETE]
+    are_complete = survey.job_count and not survey.unsettled_names and len(times) >= max(survey.job_count, len(jobs))
+    return max(times) if are_complete else ""
 
 
 def unwritten_status(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:

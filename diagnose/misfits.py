@@ -14,7 +14,7 @@ from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level
 from diagnose.nodes import Nodes, shape_of
 from diagnose.remedies import recreation_command
-from diagnose.wording import FEATURES, MISFIT, insufficient
+from diagnose.wording import MISFIT, MISSING_FEATURE, insufficient
 from kube.model.field import join_names
 from kube.model.requests import Amount
 
@@ -57,9 +57,9 @@ def _too_many_pods(case: Case, pod: SeenPod, nodes: Nodes) -> Finding | None:
 def _undeclared_feature(case: Case, pod: SeenPod) -> Finding | None:
     """The finding about a feature that the pod needs and no node declares; None if the scheduler has another reason."""
     condition, nodes = pod.scheduling_failure, case.facts.node_offers
-    if condition is None or not FEATURES.search(condition.message):
+    if condition is None or not MISSING_FEATURE.search(condition.message):
         return None
-    for feature, field in pod.spec.features.items():
+    for feature, field in pod.spec.needed_features.items():
         if nodes is None or not nodes.has_feature(feature):
             subject = "no node declares" if nodes is not None else "nodes that it may use do not declare"
             message = f"{subject} the feature {feature}, which it needs for {field}"

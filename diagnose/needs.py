@@ -90,7 +90,7 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
             yield from term.match_expressions
 
     @property
-    def features(self) -> Mapping[str, str]:
+    def needed_features(self) -> Mapping[str, str]:
         """The features of Kubernetes that a node has to declare for this pod, each with the field that needs it."""
         features: dict[str, str] = {}
         containers = (*self.containers, *self.init_containers)
@@ -126,8 +126,8 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
         return " or ".join(map(str, self.affinity.node_affinity.terms))
 
     @property
-    def demands(self) -> Iterator[Requirement]:
-        """Labels that the required node affinity demands, with one of some values (In) or with any value (Exists)."""
+    def demanded_labels(self) -> Iterator[Requirement]:
+        """The labels that the required node affinity demands, each with one of its values (In) or with any (Exists)."""
         for expression in self._expressions:
             if expression.operator == "In" and expression.values:
                 yield expression

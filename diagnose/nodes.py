@@ -267,7 +267,7 @@ class Nodes:
             return Finding(Level.FAULT, "no-such-label", message, fix=fix)
         message = f"no node meets its required node affinity ({spec.affinity_words})"
         message += f" and has {selector}" if selector else ""
-        candidates = (self.missing_label(demand.key, demand.values) for demand in spec.demands)
+        candidates = (self.missing_label(demand.key, demand.values) for demand in spec.demanded_labels)
         missing_label = next((missing_label for missing_label in candidates if missing_label is not None), Lack())
         message = f"{message}; {missing_label.message}" if missing_label.message else message
         fix = f"{missing_label.fix or 'write another node affinity in a new JobSet, '}or label a node; {show}"

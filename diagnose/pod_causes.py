@@ -20,7 +20,7 @@ from diagnose.finding import Finding, Level, pluralize
 from diagnose.kubelet import Reason, crash_loop, why_unready
 from diagnose.misfits import misfit
 from diagnose.nodes import FITS_NOWHERE
-from diagnose.remedies import logs_of, recreation_command, scheduling_remedy, unknown_scheduler
+from diagnose.remedies import logs_command, other_scheduler, recreation_command, scheduling_remedy
 from diagnose.times import seconds_since
 
 SCHEDULER_SECONDS = 30.0
@@ -102,18 +102,14 @@ def _fault_of_node(case: Case, topology: str, leader: SeenPod) -> str:
 @about_jobs
 def followers_wait(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Followers are gated although their leader does not wait for the scheduler."""
-    is_manager_missing = case.is_manager_missing
+    level, placed_fix = Level.WAITS, "the manager lifts the gate; if it does not, see its log"
+    if case.is_manager_missing:
+        level, placed_fix = Level.FAULT, "a manager lifts the gate"
     for child in case.unready_jobs(unexplained):
         if number := _gated_followers(case, child):
-            state, fix = _leader_state(case, child), "look again in a moment"
-            if state == _PLACED:
-                fix = (
-                    "a manager lifts the gate"
-                    if is_manager_missing
-                    else "the manager lifts the gate; if it does not, see its log"
-                )
+            state = _leader_state(case, child)
+            fix = placed_fix if state == _PLACED else "look again in a moment"
             message = f"Job {child.name}: {pluralize(number, 'follower', 'is', 'are')} gated: {state}"
-            level = Level.FAULT if is_manager_missing else Level.WAITS
             yield KeyedFinding(child.name, state, Finding(level, "followers-gated", message, fix=fix))
 
 
@@ -127,7 +123,7 @@ def _leader_state(case: Case, child: Child) -> str:
         return "the leader pod is being deleted or has ended, and there is no new one yet"
     if leader.spec.node_name:
         return _PLACED
-    scheduler = unknown_scheduler(leader)
+    scheduler = other_scheduler(leader)
     return f"{f'scheduler {scheduler}' if scheduler else 'the scheduler'} has not looked at the leader pod yet"
 
 
@@ -152,7 +148,7 @@ def unscheduled_pods(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedF
     """Pods for which the scheduler finds no node."""
     for child, pods in case.pods_where(unexplained, lambda pod: pod.scheduling_failure is not None):
         if condition := pods[0].scheduling_failure:
-            problem, domain = _misfit(case, pods[0]), domain_of_job([pods[0]], pods[0].metadata.topology or "")
+            problem, domain = _why_no_node(case, pods[0]), domain_of_job([pods[0]], pods[0].metadata.topology or "")
             location = f" in {domain}" if domain else ""
             finding = _why_unscheduled(child, pods[0], problem, condition.message, _scheduler_message(condition))
             message = f"Job {child.name}: {pods_are(pods)} not scheduled{location}: {finding.message}"
@@ -160,7 +156,7 @@ def unscheduled_pods(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedF
             yield KeyedFinding(child.name, key, replace(finding, message=message, since=condition.since))
 
 
-def _misfit(case: Case, pod: SeenPod) -> Finding | None:
+def _why_no_node(case: Case, pod: SeenPod) -> Finding | None:
     """The finding about an unbound claim, about what nodes lack, or about exclusive Jobs that keep the pod out.
 
     A fault comes before reasons that go away.
@@ -221,14 +217,13 @@ def _device_claim_fix(kind: str, name: str, namespace: str) -> str:
 def pods_without_scheduler(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods without a message of their scheduler, which does not run or does not exist."""
     for child, pods in case.pods_where(unexplained, lambda pod: pod.is_unhandled):
-        scheduler, created = unknown_scheduler(pods[0]), pods[0].metadata.creation_timestamp or ""
+        scheduler, created = other_scheduler(pods[0]), pods[0].metadata.creation_timestamp or ""
         is_late = seconds_since(created, case.facts.now, unknown=0) > SCHEDULER_SECONDS
         subject = "kube-scheduler has not looked at it"
         fix = "kubectl get pods -n kube-system -l component=kube-scheduler shows whether it runs"
         if scheduler:
-            recreation = recreation_command(
-                case.facts.jobset, f"schedulerName: {scheduler}", f"schedulerName: {DEFAULT_SCHEDULER}"
-            )
+            present, default = f"schedulerName: {scheduler}", f"schedulerName: {DEFAULT_SCHEDULER}"
+            recreation = recreation_command(case.facts.jobset, present, default)
             subject, fix = f"no scheduler {scheduler} looks at it", f"start scheduler {scheduler}, or {recreation}"
         if scheduler or is_late:
             message = f"Job {child.name}: {pods_are(pods)} not scheduled: {subject}"
@@ -267,7 +262,7 @@ def unready_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindi
             node, init = starting[0].spec.node_name, starting[0].running_init_container
             location = f" on node {node}" if node else ", not looked at by the scheduler"
             message += f"; {pods_are(starting)} starting{location}" + (f": init container {init} runs" if init else "")
-            logs = logs_of(case.facts.jobset, child.name, init)
+            logs = logs_command(case.facts.jobset, child.name, init)
             fix = logs if init else f"{logs} shows what the failed pod wrote" if failed else ""
         elif pods:
             reason = next(filter(None, (why_unready(pod, case.warnings_about(pod)) for pod in pods)), None)
@@ -277,7 +272,7 @@ def unready_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindi
             message += "; its pods are not known"
         elif loop := next(filter(None, map(crash_loop, case.pods_of(child))), None):
             message += f"; its pod is ready at this moment: {loop}"
-            fix = f"{logs_of(case.facts.jobset, child.name, loop.container)} shows what its pods write"
+            fix = f"{logs_command(case.facts.jobset, child.name, loop.container)} shows what its pods write"
         message += f"; {failed}" if failed else ""
         finding = Finding(Level.WAITS, "not-ready", message, fix=fix)
         yield KeyedFinding(child.name, (bool(starting), bool(pods), bool(failed)), finding)

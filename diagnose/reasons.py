@@ -21,7 +21,7 @@ from diagnose.answers import Answer, Cause
 from diagnose.case import Case, sort_facts
 from diagnose.facts import Facts
 from diagnose.finding import Finding, Level, pluralize
-from diagnose.remedies import IN_A_NEW, recreation_commands
+from diagnose.remedies import IN_NEW_JOBSET, recreation_commands
 from diagnose.states import State
 
 CAUSES: tuple[Cause, ...] = (
@@ -119,7 +119,7 @@ def explain(facts: Facts) -> Explanation:
             (finding.since for finding in findings if finding.since and finding.level is not Level.NOTE), default=""
         ),
     )
-    recreation = recreation_commands(facts.jobset) if any(IN_A_NEW in finding.fix for finding in findings) else ""
+    recreation = recreation_commands(facts.jobset) if any(IN_NEW_JOBSET in finding.fix for finding in findings) else ""
     return Explanation(meta.namespace, meta.name, state, headline, root, facts.unread_notes, recreation)
 
 

@@ -1,6 +1,6 @@
 """Fixes for pods that are refused or get no node, by the messages of kube-scheduler and of admission. Pure.
 
-It also has commands that many fixes share, such as the command that creates a set again.
+The module also has commands that many fixes share, such as the command that creates a set again.
 """
 
 import re
@@ -14,17 +14,14 @@ from diagnose.wording import ANTI_AFFINITY
 from kube.resources import KUEUE_WORKLOADS
 from policy.recorded import policy_that_set
 
-SCHEDULER_SAYS = (
+_DEFAULT_FIX = (
     "the scheduler's reason counts the nodes by what is wrong with them (kubectl describe node NODE shows one of them):"
     " ask for something else in a new JobSet, or have an administrator of the cluster change the nodes"
 )
-"""The fix for an unknown reason."""
-
-_WARNED = "jobset validate FILE --server and the warnings when a JobSet is created"
-"""The beginning of fixes for a user without the right to list nodes."""
-
-
-_FIXES: dict[str, str] = {
+"""The fix for a pod that is not scheduled for a reason that `_SCHEDULING_FIXES` does not have."""
+_NODE_CHECKS = "jobset validate FILE --server and the warnings when a JobSet is created"
+"""The checks that compare a JobSet with the nodes, for fixes for a user without the right to list nodes."""
+_SCHEDULING_FIXES: dict[str, str] = {
     r'storageclass\S* "([^"]+)" not found': (
         "there is no StorageClass {name}: make the claim again with one that there is (kubectl get storageclass), or"
         " have an administrator of the cluster create {name}"
@@ -88,8 +85,8 @@ _FIXES: dict[str, str] = {
         " custom-columns='NODE:.metadata.name,PODS:.status.allocatable.pods'): wait for others to end, or add nodes"
     ),
     r"Insufficient ([^\s,.]+(?:\.[^\s,.]+)*)": (
-        f"{_WARNED} say whether any node offers {{name}}, and that much: if one does, wait for other pods to end or"
-        " request less in a new JobSet; else ask an administrator of the cluster"
+        f"{_NODE_CHECKS} say whether any node offers {{name}}, and that much: if one does, wait for other pods to end"
+        " or request less in a new JobSet; else ask an administrator of the cluster"
     ),
     "required features": (
         "it needs features of Kubernetes that the nodes do not declare (kubectl get nodes -o"
@@ -105,8 +102,8 @@ _FIXES: dict[str, str] = {
         " run fewer of its pods at once, or do without {port_field} in a new JobSet"
     ),
     "node affinity/selector": (
-        f"{_WARNED} say which label no node has: write another one in a new JobSet, or have an administrator of the"
-        " cluster label a node"
+        f"{_NODE_CHECKS} say which label no node has: write another one in a new JobSet, or have an administrator of"
+        " the cluster label a node"
     ),
     "untolerated taint": (
         "ask an administrator of the cluster which taints the nodes have, and add a toleration for one to the pod"
@@ -120,7 +117,7 @@ Claims come first, since the scheduler checks no node for a pod with a missing c
 reverse order of the scheduler's checks, since nodes that fail a late check have passed all earlier checks.
 """
 _RETRIED = "the Job controller tries again"
-_REFUSALS: dict[str, str] = {
+_REFUSAL_FIXES: dict[str, str] = {
     r'serviceaccount "([^"]+)" not found': f"kubectl create serviceaccount {{name}} -n {{namespace}}: {_RETRIED}",
     r"no PriorityClass with name (\S+) was found": (
         "{by_policy}kubectl get priorityclass lists those there are; to use one of them, {again}; or have an"
@@ -150,7 +147,7 @@ _REFUSALS: dict[str, str] = {
 def find_fix(fixes: Mapping[str, str], message: str, **words: str) -> str:
     """The fix of the first pattern that matches the message; empty if no pattern matches.
 
-    `words` fill the fix. `{name}` in a fix is the last group of its pattern, `{kind}` the first group.
+    `{name}` in a fix is the last group of its pattern, `{kind}` the first group, and `words` are for all other names.
     """
     for pattern, fix in fixes.items():
         if match := re.search(pattern, message):
@@ -162,7 +159,7 @@ def refusal_remedy(js: JobSet, message: str) -> str:
     """The fix for refused pods of a set. `message`: the message of the API server."""
     again, policy = recreation_commands(js), policy_that_set(js.metadata.annotations, "priorityClassName")
     by_policy = f"policy {policy} has set it, where the author names none; " if policy else ""
-    fix = find_fix(_REFUSALS, message, namespace=js.metadata.namespace, again=again, by_policy=by_policy)
+    fix = find_fix(_REFUSAL_FIXES, message, namespace=js.metadata.namespace, again=again, by_policy=by_policy)
     general_fix = "fix what the message names (quota, policy, webhook, service account)"
     return fix or f"{general_fix}: {_RETRIED}; if it is the pod template: {again}"
 
@@ -177,48 +174,48 @@ def scheduling_remedy(pod: SeenPod, message: str) -> str:
     if pod.spec.host_network:
         port, field = "containerPort, which is a port of the node with hostNetwork: true,", "hostNetwork"
     namespace = pod.metadata.namespace
-    return find_fix(_FIXES, message, namespace=namespace, port=port, port_field=field) or SCHEDULER_SAYS
+    return find_fix(_SCHEDULING_FIXES, message, namespace=namespace, port=port, port_field=field) or _DEFAULT_FIX
 
 
-UNVERSIONED = "/^  resourceVersion:/d"
-"""A sed script that deletes the resourceVersion.
+def manifest_command(js: JobSet, edit: str = "") -> str:
+    """The command that prints a set as a manifest to create it again. `edit`: a further command of sed.
 
-`kubectl replace` stores its input in an annotation, by which a later `kubectl apply` would remove the resourceVersion.
-"""
+    The manifest has no resourceVersion, which a later `kubectl apply` would remove: `kubectl replace` stores its input
+    in an annotation.
+    """
+    get = f"kubectl get jobset {js.metadata.name} -n {js.metadata.namespace} -o yaml"
+    return f"{get} | sed '/^  resourceVersion:/d{edit}'"
 
 
 def recreation_command(js: JobSet, old: str = "", new: str = "") -> str:
     """The command that creates a set again, with all matches of the regular expression `old`, if any, replaced."""
-    script = f"{UNVERSIONED}; s#{old}#{new}#" if old else UNVERSIONED
-    get = f"kubectl get jobset {js.metadata.name} -n {js.metadata.namespace} -o yaml"
-    return f"{get} | sed '{script}' | kubectl replace --force -f -"
+    return f"{manifest_command(js, f'; s#{old}#{new}#' if old else '')} | kubectl replace --force -f -"
 
 
-IN_A_NEW = "in a new JobSet"
+IN_NEW_JOBSET = "in a new JobSet"
 """Part of a fix that changes a template. The explanation says once how to create a set with the change."""
 
 
 def recreation_commands(js: JobSet) -> str:
     """Commands that create a set again with a change. The templates of an existing set are immutable."""
-    meta = js.metadata
-    file = f"{meta.name}-new.yaml"  # the author may have a file with the name of the set
-    get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml | sed '{UNVERSIONED}' > {file}"
-    return f"{get}, change {file}, and kubectl replace --force -f {file} deletes the JobSet and creates it again"
+    file = f"{js.metadata.name}-new.yaml"  # the author may have a file with the name of the set
+    replace = f"kubectl replace --force -f {file} deletes the JobSet and creates it again"
+    return f"{manifest_command(js)} > {file}, change {file}, and {replace}"
 
 
-def unknown_scheduler(pod: SeenPod) -> str:
-    """The scheduler in the spec of a pod without a node; empty for the default scheduler."""
+def other_scheduler(pod: SeenPod) -> str:
+    """The scheduler of a pod without a node; empty for the default scheduler, or if the pod has a node."""
     name = pod.spec.scheduler_name
     return "" if pod.spec.node_name or name == DEFAULT_SCHEDULER else name
 
 
-def logs_of(js: JobSet, job: str = "", container: str = "") -> str:
+def logs_command(js: JobSet, job: str = "", container: str = "") -> str:
     """The command that shows the logs of a set, or of one of its Jobs or containers."""
     selection = (f" --job {job}" if job else "") + (f" -c {container}" if container else "")
     return f"jobset logs {js.metadata.name} -n {js.metadata.namespace}{selection}"
 
 
-def workloads_of(js: JobSet) -> str:
+def workloads_command(js: JobSet) -> str:
     """The command that shows Kueue's Workload of a JobSet, with the API group, as Kubernetes has Workloads, too."""
     selector = f"-l {keys.KUEUE_JOB_UID}={js.metadata.uid}"
     return f"kubectl get workloads.{KUEUE_WORKLOADS.group} -n {js.metadata.namespace} {selector}"

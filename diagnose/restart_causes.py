@@ -15,13 +15,13 @@ from diagnose import states
 from diagnose.answers import Answer
 from diagnose.case import Case
 from diagnose.disruptions import disruption_fix, disruption_in_history, rjob_of
-from diagnose.ends import deletion_delays, end_words
+from diagnose.ends import deletion_delays, describe_disruption
 from diagnose.finding import WAIT_FOR_PODS, Finding, Level, pluralize
 from diagnose.kubelet import known_remedy, meaning_of
-from diagnose.remedies import IN_A_NEW, logs_of
-from diagnose.states import State, failed_lately
+from diagnose.remedies import IN_NEW_JOBSET, logs_command
+from diagnose.states import State, recently_failed_attempts
 from diagnose.times import seconds_since
-from diagnose.wording import TOO_SLOW
+from diagnose.wording import DEADLINE_EXCEEDED
 from kube.model.field import join_names
 
 _MAX_ATTEMPTS = 3
@@ -62,9 +62,8 @@ def decisive_container(status: JobSetStatus, message: str) -> str:
 
 
 def attempt_finding(js: JobSet, failed: FailedAttempt) -> Finding:
-    message = "; ".join(
-        filter(None, [f"attempt {failed.attempt}: {attempt_words(failed)}", disruption_in_history(js, failed)])
-    )
+    disruption = disruption_in_history(js, failed)
+    message = f"attempt {failed.attempt}: {attempt_words(failed)}" + (f"; {disruption}" if disruption else "")
     return Finding(Level.NOTE, "attempt", message, since=failed.time)
 
 
@@ -72,7 +71,7 @@ def deadline_fix(js: JobSet, failed: FailedAttempt) -> str:
     """The fix if the attempt ended as a Job was active for longer than its activeDeadlineSeconds; else empty."""
     rjob = rjob_of(js, failed.failed_job)
     seconds = None if rjob is None else rjob.job_spec.get("activeDeadlineSeconds")
-    if rjob is None or seconds is None or not failed.message.startswith(TOO_SLOW):
+    if rjob is None or seconds is None or not failed.message.startswith(DEADLINE_EXCEEDED):
         return ""
     return (
         f"Jobs of {rjob.name} may be active for {seconds} s, by activeDeadlineSeconds in the spec of their template:"
@@ -151,25 +150,26 @@ def keeps_failing(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
 
     A set with two recent failed attempts or more keeps failing, whatever the state of its Jobs. One attempt is a note.
     """
-    recent = failed_lately(case.facts.jobset, case.facts.now)
-    if not recent or not case.facts.jobset.status.restarts:
+    js, now = case.facts.jobset, case.facts.now
+    recent = recently_failed_attempts(js, now)
+    if not recent or not js.status.restarts:
         return
     last = recent[-1]
     disruption = _disruption_clause(case, last)
-    fix = disruption_fix(case.facts.jobset, last.failed_job) if disruption else ""
+    fix = disruption_fix(js, last.failed_job) if disruption else ""
     failure = "; ".join(filter(None, [_failure_location(last) or last.message or last.reason, disruption]))
     message = f"{_restart_text(case, last)}; attempt {last.attempt}: {failure}"
-    job_deadline_fix = deadline_fix(case.facts.jobset, last)
-    fix = f"{job_deadline_fix} {IN_A_NEW}" if job_deadline_fix else fix
-    if not states.keeps_failing(case.facts.jobset, case.facts.now):
+    if job_deadline_fix := deadline_fix(js, last):
+        fix = f"{job_deadline_fix} {IN_NEW_JOBSET}"
+    if not states.keeps_failing(js, now):
         yield Answer(Finding(Level.NOTE, "restarted", message, fix=fix, since=last.time))
         return
     finding = Finding(
         Level.FAULT,
         "keeps-failing",
         f"{pluralize(len(recent), 'attempt')} failed within the last hour, last: {last.message or last.reason}",
-        because=tuple(attempt_finding(case.facts.jobset, failed) for failed in reversed(recent[-_MAX_ATTEMPTS:])),
-        fix="; ".join(filter(None, [_log_fix(case, last), fix, _endless_rule_fix(case.facts.jobset, last)])),
+        because=tuple(attempt_finding(js, failed) for failed in reversed(recent[-_MAX_ATTEMPTS:])),
+        fix="; ".join(filter(None, [_log_fix(case, last), fix, _endless_rule_fix(js, last)])),
         since=recent[0].time,
     )
     yield Answer(finding, state=State.KEEPS_FAILING, headline=message)
@@ -180,11 +180,9 @@ def _disruption_clause(case: Case, failed: FailedAttempt) -> str:
     names = (failed.pod,) if failed.pod else ()
     events = (event for event in case.disruptions if event.regarding.name.startswith(names or f"{failed.failed_job}-"))
     event = next((event for event in events if failed.failed_job), None)
-    return (
-        disruption_in_history(case.facts.jobset, failed)
-        if event is None
-        else f"pod {event.regarding.name} was {end_words(event)}"
-    )
+    if event is None:
+        return disruption_in_history(case.facts.jobset, failed)
+    return f"pod {event.regarding.name} was {describe_disruption(event)}"
 
 
 def _restart_text(case: Case, last: FailedAttempt) -> str:
@@ -202,10 +200,9 @@ def _restart_text(case: Case, last: FailedAttempt) -> str:
         return f"restarted {times}, {restarts_left}"
     rule, action = rule_and_action
     used_by_rule = next((entry.restarts for entry in js.status.failure_policy_restarts if entry.name == rule.name), 0)
-    rule_limit = rule.max_restarts
-    limit_text = (
-        "without a limit" if rule_limit is None else f"{max(rule_limit - used_by_rule, 0)} of {rule_limit} left"
-    )
+    rule_limit, limit_text = rule.max_restarts, "without a limit"
+    if rule_limit is not None:
+        limit_text = f"{max(rule_limit - used_by_rule, 0)} of {rule_limit} left"
     by_rule = f"by rule {rule.name} ({action}, {limit_text})"
     text = f"restarted {times}, {js.status.restarts - used} not counted towards maxRestarts {by_rule}"
     return text + (f", {restarts_left}" if used else "")
@@ -231,14 +228,14 @@ def _endless_rule_fix(js: JobSet, failed: FailedAttempt) -> str:
     rule, _ = _uncounted_rule(js, failed) or (None, "")
     if rule is None or rule.max_restarts is not None:
         return ""
-    return f"restarts by rule {rule.name} never end: give it a maxRestarts, or let it match less, {IN_A_NEW}"
+    return f"restarts by rule {rule.name} never end: give it a maxRestarts, or let it match less, {IN_NEW_JOBSET}"
 
 
 def _log_fix(case: Case, last: FailedAttempt) -> str:
     """The meaning of the exit code, its fix, and the command for logs of the present attempt."""
     js, code = case.facts.jobset, last.exit_code
     meaning = why_it_failed(last) or meaning_of(code, is_from_kubelet=bool(last.node))
-    logs = f"{logs_of(js, last.failed_job)} shows what the present attempt writes"
+    logs = f"{logs_command(js, last.failed_job)} shows what the present attempt writes"
     remedy = known_remedy(why_it_failed(last), js.metadata.namespace, last.pod, last.node)
     return "; ".join(filter(None, [f"exit code {code}: {meaning}" if meaning and code else "", remedy, logs]))
 
@@ -276,7 +273,7 @@ def jobs_keep_failing(case: Case, _unexplained: frozenset[str]) -> Iterator[Answ
     most_first = sorted(restarts, key=lambda name: (-restarts[name], name))
     names = join_names([f"{name} {restarts[name]} times" for name in most_first])
     message = f"{pluralize(len(restarts), 'Job', 'was', 'were')} restarted more than once: {names}"
-    fix = f"{logs_of(js, most_first[0])} shows what it writes"
+    fix = f"{logs_command(js, most_first[0])} shows what it writes"
     finding = Finding(Level.FAULT, "job-keeps-failing", message, fix=fix, since=creation_times[most_first[0]])
     yield Answer(finding, state=State.KEEPS_FAILING, headline=message)
 
@@ -284,12 +281,10 @@ def jobs_keep_failing(case: Case, _unexplained: frozenset[str]) -> Iterator[Answ
 def last_recovery(case: Case) -> Iterator[Answer]:
     """The phases of the last recovery; no answer for a set without recorded recoveries."""
     recovery = case.facts.jobset.status.recovery
-    entries = (
-        [] if recovery is None else [times for times in recovery.attempts if times.detected_after_seconds is not None]
-    )
-    if recovery is None or not entries:
+    attempts = () if recovery is None else reversed(recovery.attempts)
+    entry = next((times for times in attempts if times.detected_after_seconds is not None), None)
+    if recovery is None or entry is None:
         return
-    entry = entries[-1]
     seconds = entry.ready_after_seconds
     duration = f"{seconds} s from the failure until all Jobs were ready" if seconds is not None else "it is not over"
     because = tuple(Finding(Level.FINE, "recovery-phase", message) for message in _phase_lines(case, entry))

@@ -11,9 +11,9 @@ from api.spares import running_part
 from diagnose.times import seconds_since
 from kube.model.meta import NO_TEXTS, is_true
 
-RECENT = 3600.0
+RECENT_SECONDS = 3600.0
 """Seconds for which a failed attempt or a Warning is recent. A repeated event is written every half hour at least."""
-LOOP = 2
+LOOP_FAILURES = 2
 """A set keeps failing if it has at least this many recent failed attempts, or restarts of one Job."""
 
 
@@ -56,12 +56,12 @@ def state_of(js: JobSet, now: datetime | None = None, created: Mapping[str, str]
 
 
 def keeps_failing(js: JobSet, now: datetime) -> bool:
-    """Whether at least `LOOP` attempts have failed recently."""
-    return bool(js.status.restarts) and len(failed_lately(js, now)) >= LOOP
+    """Whether at least `LOOP_FAILURES` attempts have failed recently."""
+    return bool(js.status.restarts) and len(recently_failed_attempts(js, now)) >= LOOP_FAILURES
 
 
 def looping_jobs(js: JobSet, created: Mapping[str, str], now: datetime) -> dict[str, int]:
-    """The number of restarts by Job, for Jobs with at least `LOOP` restarts of their own, of which the last is recent.
+    """The number of restarts of each Job that restarted alone `LOOP_FAILURES` times or more, the last time recently.
 
     `created`: the creation times of Jobs by name.
     """
@@ -69,14 +69,14 @@ def looping_jobs(js: JobSet, created: Mapping[str, str], now: datetime) -> dict[
     for counts in js.status.replicated_jobs_status:
         for index, restarts in enumerate(counts.job_restarts):
             name = f"{js.metadata.name}-{counts.name}-{index}"
-            if restarts >= LOOP and seconds_since(created.get(name), now) <= RECENT:
+            if restarts >= LOOP_FAILURES and seconds_since(created.get(name), now) <= RECENT_SECONDS:
                 restarts_by_job[name] = restarts
     return restarts_by_job
 
 
-def failed_lately(js: JobSet, now: datetime) -> list[FailedAttempt]:
+def recently_failed_attempts(js: JobSet, now: datetime) -> list[FailedAttempt]:
     """Attempts that failed recently, oldest first."""
-    return [attempt for attempt in js.status.attempt_history if seconds_since(attempt.time, now) <= RECENT]
+    return [attempt for attempt in js.status.attempt_history if seconds_since(attempt.time, now) <= RECENT_SECONDS]
 
 
 def _is_settled(js: JobSet) -> bool:

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from api import nodes
 from diagnose.finding import pluralize
 from diagnose.needs import SeenSpec
 from kube.model.field import MAX_NAMES, join_names
-from kube.model.meta import Base
 
 _BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 _CORDONED = "node.kubernetes.io/unschedulable"
@@ -18,13 +18,11 @@ _STATES = {
 """Keys of taints about the state of a node, which Kubernetes sets, and their meaning."""
 
 
-class Taint(Base, frozen=True, kw_only=True):
-    """core/v1 Taint."""
+class Taint(nodes.Taint, frozen=True, kw_only=True):
+    """core/v1 Taint with its value and effect."""
 
-    key: str = ""
     value: str = ""
     effect: str = ""
-    time_added: str | None = None
 
     def __str__(self) -> str:
         return _STATES.get(self.key) or f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
@@ -51,20 +49,20 @@ def tainted_nodes_text(taints_by_node: Mapping[str, Taint]) -> str:
     """The end of a sentence on how many more nodes would hold a pod without these taints; empty without such nodes."""
     if not taints_by_node:
         return ""
-    nodes = pluralize(len(taints_by_node), "more node")
-    return f"; {nodes} could hold it but for taints: {nodes_by_taint(taints_by_node)}"
+    more_nodes = pluralize(len(taints_by_node), "more node")
+    return f"; {more_nodes} could hold it but for taints: {nodes_by_taint(taints_by_node)}"
 
 
 def taint_remedy(taints_by_node: Mapping[str, Taint]) -> str:
     """The fix for the most common taint of those that keep a pod out."""
     ((commonest, _),) = Counter(map(str, taints_by_node.values())).most_common(1)
-    nodes = [name for name, taint in taints_by_node.items() if str(taint) == commonest]
-    taint = taints_by_node[nodes[0]]
+    names = [name for name, taint in taints_by_node.items() if str(taint) == commonest]
+    taint = taints_by_node[names[0]]
     if taint.key == _CORDONED:
-        more_nodes = f"; kubectl get nodes shows the other {len(nodes) - MAX_NAMES} (SchedulingDisabled)"
-        return f"kubectl uncordon {' '.join(nodes[:MAX_NAMES])}" + (more_nodes if len(nodes) > MAX_NAMES else "")
+        more_nodes = f"; kubectl get nodes shows the other {len(names) - MAX_NAMES} (SchedulingDisabled)"
+        return f"kubectl uncordon {' '.join(names[:MAX_NAMES])}" + (more_nodes if len(names) > MAX_NAMES else "")
     if taint.is_temporary:
-        return f"kubectl get nodes; kubectl describe node {nodes[0]} says what is wrong with it"
+        return f"kubectl get nodes; kubectl describe node {names[0]} says what is wrong with it"
     value = f"operator: Equal, value: {taint.value}" if taint.value else "operator: Exists"
     toleration = f"{{key: {taint.key}, {value}, effect: {taint.effect}}}"
     return (

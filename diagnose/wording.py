@@ -10,46 +10,46 @@ MISFIT = re.compile("Insufficient|node affinity/selector|untolerated taint|were 
 """kube-scheduler: nodes lack something that the pod requires."""
 ANTI_AFFINITY = re.compile("existing pods anti-affinity")
 """kube-scheduler: running pods keep the pod out by their anti-affinity."""
-CLAIMS = re.compile(
+UNBOUND_CLAIM = re.compile(
     r"unbound immediate PersistentVolumeClaims|persistentvolumeclaim \"|storageclass\S* \"|persistent volumes to bind"
 )
 """kube-scheduler: a claim of the pod has no volume."""
-FEATURES = re.compile("Pod's required features")
+MISSING_FEATURE = re.compile("Pod's required features")
 """kube-scheduler: nodes lack a feature of Kubernetes."""
 PREEMPTED = re.compile(r"Preempted by pod (\S+) on node (\S+)")
 """kube-scheduler, about a pod that it preempts: the UID of the preempting pod, and the node."""
 NO_RIGHT = re.compile(r'User "[^"]+" cannot create resource')
-"""API server: the manager lacks a right."""
+"""API server: the user, which is the manager where this is matched, lacks the right to create an object."""
 DISRUPTED = "has condition DisruptionTarget"
 """Job controller: a podFailurePolicy has matched the condition DisruptionTarget of a pod."""
-FAILED_PODS = "BackoffLimitExceeded"
+BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
 """Job controller: too many pods have failed."""
-TOO_SLOW = "DeadlineExceeded"
+DEADLINE_EXCEEDED = "DeadlineExceeded"
 """Job controller: the Job was active for longer than its spec.activeDeadlineSeconds."""
-NO_DOMAIN = "no feasible placements found"
+NO_PLACEMENT = "no feasible placements found"
 """kube-scheduler, about a group: no domain is possible."""
 _INSUFFICIENT = re.compile(r"(\d+) Insufficient ([^\s,]*[^\s,.])")
-_GROUP = "pod group is unschedulable, "
+_GROUP_UNSCHEDULABLE = "pod group is unschedulable, "
 _PREEMPTION = ", pod group preemption:"
 _SHORT = re.compile(r"(?:0/(\d+) placements are available.*?)?minCount \((\d+)\) cannot be satisfied: (\d+) scheduled")
 
 
 def insufficient(message: str) -> list[tuple[int, str]]:
-    """kube-scheduler: resources of which too little is free, each after the number of nodes."""
+    """kube-scheduler: pairs of a number of nodes and the resource of which too little is free on these nodes."""
     return [(int(nodes), resource) for nodes, resource in _INSUFFICIENT.findall(message)]
 
 
 def without_repetition(message: str) -> str:
     """kube-scheduler's message about a group, without the parts that it repeats for each level."""
     text = message.partition(_PREEMPTION)[0]
-    while text.startswith(_GROUP * 2):
-        text = text[len(_GROUP) :]
+    while text.startswith(_GROUP_UNSCHEDULABLE * 2):
+        text = text[len(_GROUP_UNSCHEDULABLE) :]
     return text.rstrip(". ")
 
 
 def is_about_group(text: str) -> bool:
     """Whether kube-scheduler only says that the group of the pod does not fit."""
-    return text.startswith(_GROUP[:-2])
+    return text.startswith(_GROUP_UNSCHEDULABLE[:-2])
 
 
 class Shortfall(NamedTuple):

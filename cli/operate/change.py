@@ -8,7 +8,7 @@ from api.jobset import JobSet
 from cli import session
 from cli.messages import write_messages
 from controllers.resources import JOBSETS
-from diagnose.remedies import workloads_of
+from diagnose.remedies import workloads_command
 from jobset_client.states import is_change, queue_of, queue_refusal, suspend_patch, title
 from kube.client import Body, PatchType
 from kube.options import COMMAND_TIMEOUT
@@ -71,7 +71,7 @@ async def refuse_queued(connection: session.Session, js: JobSet, command: str) -
     """Raise `RefusedError` if Kueue decides when the JobSet runs. Its text says what to do instead of `command`."""
     if not (queue_of(js) and await connection.client.serves(KUEUE_WORKLOADS.group)):
         return
-    meta, workloads = js.metadata, workloads_of(js)
+    meta, workloads = js.metadata, workloads_command(js)
     patch = f'kubectl patch -n {meta.namespace} $({workloads} -o name) --type=merge -p \'{{"spec":{{"active":%s}}}}\''
     clauses = {
         "resume": f"resumes it when it admits it: {workloads} says when",

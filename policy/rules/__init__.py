@@ -1,4 +1,5 @@
-"""The rules of policies. The function of a rule takes its field of a policy, a JobSet and the namespace. Pure.
+"""The rules of policies, a family in each file. policy/registry.py lists them. Pure.
 
-It yields the findings. Its docstring is the page of the rule in docs/policy.
+In the CEL of rules, `i` is the index of a ReplicatedJob, `j` the ReplicatedJob, and `p` the spec of its pods. `x` is an
+item of the variable `containers` or `volumes` (policy/compiled/variables.py), such as a container `x.c`.
 """

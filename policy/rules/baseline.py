@@ -11,7 +11,7 @@ from policy.fields import list_of
 from policy.judged import JudgedJobSet, Namespace, Template
 from policy.rule import PolicyRule, findings_only, job_fields
 from policy.rules.node_uses import ITEM, USES, Field, Holder, Use
-from policy.rules.resources import CLAIMS, claims_of_groups, claims_of_pods, compile_claims
+from policy.rules.resources import CLAIM_FIELDS, claims_of_groups, claims_of_pods, compile_claims
 from policy.sentences import sentence
 
 Forbidden = Annotated[str, doc("What is forbidden.", enum=list(USES))]
@@ -75,7 +75,7 @@ def find_forbid(rule: tuple[str, ...], judged: JudgedJobSet, _: Namespace) -> It
 _READ_FIELDS = (
     *(path for use in USES.values() for field in use.fields for path in field.paths),
     *job_fields("template.metadata.annotations{}"),
-    *CLAIMS,
+    *CLAIM_FIELDS,
 )
 
 

@@ -55,9 +55,9 @@ class RestartStrategies(Base, frozen=True, kw_only=True):
     ]
 
 
-_POLICY = SPEC.at("failurePolicy")
-_NODES = _POLICY.at("nodeFailure")
-DEFAULT_BACKOFF = 6
+_POLICY_PATH = SPEC.at("failurePolicy")
+_NODES_PATH = _POLICY_PATH.at("nodeFailure")
+DEFAULT_BACKOFF_LIMIT = 6
 """The default of the API server for a Job without a backoffLimit."""
 RESTARTS = limit_sentence("maxRestarts", "write a smaller number")
 UNLIMITED = sentence(
@@ -99,33 +99,27 @@ def _failure_policy(judged: JudgedJobSet) -> FailurePolicy:
 
 
 def _restart_limits(judged: JudgedJobSet) -> Mapping[Path, int]:
-    """The limits of a set's restarts by path: maxRestarts, and the limits of rules whose restarts do not count."""
+    """The limits of a set's restarts by path: those of the failure policy and of rules with uncounted restarts."""
     policy = _failure_policy(judged)
     uncounted = {
         action.owner_path.at("maxRestarts"): action.max_restarts
         for action in named_actions(policy)
         if action.action.is_uncounted_restart and action.max_restarts is not None
     }
-    limits = {_POLICY.at("maxRestarts"): policy.max_restarts, **uncounted}
+    limits = {_POLICY_PATH.at("maxRestarts"): policy.max_restarts, **uncounted}
     return {path: max(limit, 0) for path, limit in limits.items()}
 
 
 def restarts(rule: MaxRestarts, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
-    """The `maxRestarts` of the failure policy, 0 for a set without one, and of rules whose restarts do not count."""
+    """The sum of the limits of a set's restarts; 0 for a set without a failure policy."""
     limits = _restart_limits(judged)
     largest = max(limits, key=lambda path: limits[path])
-    yield Number(
-        "restarts",
-        sum(limits.values()),
-        effective_limit(rule, namespace),
-        lambda: largest,
-        partial(_limit_texts, limits),
-    )
 
+    def parts() -> list[str]:
+        first_limits = islice(limits.items(), MAX_PARTS)
+        return [f"{path} has {limit}" for path, limit in first_limits] if len(limits) > 1 else []
 
-def _limit_texts(limits: Mapping[Path, int]) -> list[str]:
-    first_limits = islice(limits.items(), MAX_PARTS)
-    return [f"{path} has {limit}" for path, limit in first_limits] if len(limits) > 1 else []
+    yield Number("restarts", sum(limits.values()), effective_limit(rule, namespace), lambda: largest, parts)
 
 
 def find_max_restarts(rule: MaxRestarts, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
@@ -141,24 +135,24 @@ def find_max_restarts(rule: MaxRestarts, judged: JudgedJobSet, namespace: Namesp
     if rule.forbid_unlimited_actions:
         for path, action, owner_path, limit in named_actions(_failure_policy(judged)):
             if action.is_uncounted_restart and limit is None:
-                unlimited = UNLIMITED_OF_NODES if owner_path == _NODES else UNLIMITED
+                unlimited = UNLIMITED_OF_NODES if owner_path == _NODES_PATH else UNLIMITED
                 yield unlimited.at(path, action.name, action=action.name, counted=action.counted_name)
 
 
-def _backoff(template: Template) -> tuple[str, int]:
-    """The name and the value of the field that limits how often pods of a Job are started again."""
+def _backoff_limit(template: Template) -> tuple[str, int]:
+    """The field that limits how often pods of a Job are started again, and its value."""
     spec = template.rjob.job_spec
     per_index = spec.get("backoffLimitPerIndex")
     if per_index is not None and spec.get("backoffLimit") is None:
         return "backoffLimitPerIndex", per_index
     limit = spec.get("backoffLimit")
-    return "backoffLimit", DEFAULT_BACKOFF if limit is None else limit
+    return "backoffLimit", DEFAULT_BACKOFF_LIMIT if limit is None else limit
 
 
-def backoffs(rule: BackoffLimit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
+def backoff_limits(rule: BackoffLimit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
     """The backoffLimit of each Job template."""
     limit = effective_limit(rule, namespace)
-    for template, (field, value) in zip(judged.templates, judged.each(_backoff), strict=True):
+    for template, (field, value) in zip(judged.templates, judged.each(_backoff_limit), strict=True):
         yield Number(field, value, limit, partial(template.job_path.at, field), replicated_job=template.rjob.name)
 
 
@@ -169,12 +163,13 @@ def find_backoff_limit(rule: BackoffLimit, judged: JudgedJobSet, namespace: Name
     restarts as a whole, a Job that retries single pods delays the restart. `zeroWithRestarts` demands 0 if
     `maxRestarts` of the failure policy is larger than 0.
     """
-    highest, limit = max((value for _, value in judged.each(_backoff)), default=0), effective_limit(rule, namespace)
-    if limit.amount is None or highest > limit.amount:
-        for number in backoffs(rule, judged, namespace):
+    largest = max((value for _, value in judged.each(_backoff_limit)), default=0)
+    limit = effective_limit(rule, namespace)
+    if limit.amount is None or largest > limit.amount:
+        for number in backoff_limits(rule, judged, namespace):
             yield from check_limit(number, BACKOFF, number.amount)
     if rule.zero_with_restarts and _failure_policy(judged).max_restarts > 0:
-        for template, (field, value) in zip(judged.templates, judged.each(_backoff), strict=True):
+        for template, (field, value) in zip(judged.templates, judged.each(_backoff_limit), strict=True):
             if value:
                 yield NOT_ZERO.at(template.job_path.at(field), value, value=value)
 
@@ -186,7 +181,7 @@ def find_restart_strategies(rule: RestartStrategies, judged: JudgedJobSet, _: Na
     """
     policy = judged.js.spec.failure_policy
     if policy is not None:
-        yield from check_allowed(STRATEGY, _POLICY.at("restartStrategy"), policy.restart_strategy, rule.allowed)
+        yield from check_allowed(STRATEGY, _POLICY_PATH.at("restartStrategy"), policy.restart_strategy, rule.allowed)
 
 
 _RESTART_FIELDS = (
@@ -210,10 +205,10 @@ def _cel_rules(root: Root) -> str:
 
 
 def _cel_limits(root: Root) -> Cel:
-    """An expression for the limits of `_restart_limits`, a list of maps with the keys `path` and `n`, the limit."""
+    """A CEL list of the limits that `_restart_limits` returns, each a map of its `path` and the limit `n`."""
     in_step = f"a.?then.orValue([]).exists(s, s.?action.orValue('') in {_UNCOUNTED})"
     is_uncounted = f"(a.?action.orValue('') in {_UNCOUNTED} || {in_step})"
-    of_set = f"[{{'path': dyn('{_POLICY.at('maxRestarts')}'), 'n': dyn([0, int({_cel_restarts(root)})].max())}}]"
+    of_set = f"[{{'path': dyn('{_POLICY_PATH.at('maxRestarts')}'), 'n': dyn([0, int({_cel_restarts(root)})].max())}}]"
     path = "'spec.failurePolicy.rules[' + string(i) + '].maxRestarts'"
     of_rules = f"{{'path': dyn({path}), 'n': dyn([0, int(a.maxRestarts)].max())}}"
     return Cel(f"{of_set} + {_cel_rules(root)}.transformList(i, a, has(a.maxRestarts) && {is_uncounted}, {of_rules})")
@@ -227,18 +222,18 @@ def compile_max_restarts(rule: MaxRestarts, writer: Writer) -> Compiled:
     parts = Cel(f"{numbers}.map(x, string(x.path) + ' has ' + string(x.n)).join('; ')")
 
     def number(exceeded: Rule, comparison: str) -> CelNumbers:
-        """The sum of all limits, if the number of limits compares with 1 by `comparison`."""
+        """The sum of all limits, if the number of limits is as `comparison` says: `== 1` or `> 1`."""
 
         def findings(root: Root) -> Cel:
             of_root = root.variable("restartLimits")
             total_limit = single_number(f"{of_root}.map(x, int(x.n)).sum()", "restarts")
-            return Cel(f"({of_root}.size() {comparison} 1 ? {total_limit} : [])")
+            return Cel(f"({of_root}.size() {comparison} ? {total_limit} : [])")
 
         return CelNumbers(rule, exceeded, findings, largest, parts=parts)
 
     return Compiled(
         (lambda root: _compile_unlimited(root, writer)) if rule.forbid_unlimited_actions else (lambda _: NO_FINDINGS),
-        (number(RESTARTS, "=="), number(RESTARTS_IN_ALL, ">")),
+        (number(RESTARTS, "== 1"), number(RESTARTS_IN_ALL, "> 1")),
         (("restartLimits", _cel_limits),),
     )
 
@@ -271,7 +266,7 @@ def compile_backoff_limit(rule: BackoffLimit, writer: Writer) -> Compiled:
     spec = "j.?template.?spec"
     per_index = f"({spec}.?backoffLimitPerIndex.hasValue() && !{spec}.?backoffLimit.hasValue())"
     name = f"({per_index} ? 'backoffLimitPerIndex' : 'backoffLimit')"
-    value = f"{spec}.?backoffLimit.or({spec}.?backoffLimitPerIndex).orValue({DEFAULT_BACKOFF})"
+    value = f"{spec}.?backoffLimit.or({spec}.?backoffLimitPerIndex).orValue({DEFAULT_BACKOFF_LIMIT})"
 
     def numbers(root: Root) -> Cel:
         item = f"{{'amount': dyn({value}), 'what': dyn({name}), 'of': dyn(j.name), 'i': dyn(i)}}"
@@ -295,7 +290,7 @@ def compile_backoff_limit(rule: BackoffLimit, writer: Writer) -> Compiled:
 @findings_only
 def compile_restart_strategies(rule: RestartStrategies, writer: Writer, root: Root) -> Cel:
     value = f"{root.name}.{_CEL_POLICY}.?restartStrategy"
-    return compile_allowed(STRATEGY, _POLICY.at("restartStrategy"), value, rule.allowed, writer)
+    return compile_allowed(STRATEGY, _POLICY_PATH.at("restartStrategy"), value, rule.allowed, writer)
 
 
 MaxRestartsRule = Annotated[
@@ -318,7 +313,7 @@ BackoffLimitRule = Annotated[
         (BACKOFF, NOT_ZERO),
         find_backoff_limit,
         compile_backoff_limit,
-        numbers=backoffs,
+        numbers=backoff_limits,
         reads=_BACKOFF_FIELDS,
     ),
 ]

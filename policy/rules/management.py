@@ -13,7 +13,7 @@ from policy.judged import JudgedJobSet, Namespace
 from policy.rule import PolicyRule, check_allowed, compile_allowed, findings_only
 from policy.sentences import caution, invalid, sentence
 
-MAX_OF_MANAGER = 63
+MAX_MANAGER_BYTES = 63
 """The maximum length of spec.managedBy in bytes."""
 NO_MANAGER = invalid(
     "manager",
@@ -35,14 +35,14 @@ class ManagedBy(Base, frozen=True, kw_only=True):
     allowed: Annotated[tuple[Word, ...], list_of("Values of spec.managedBy. A set without one is managed by this one.")]
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """Faults: names that no JobSet can have in managedBy."""
+        """A fault for each name that no JobSet can have in managedBy."""
         for i, name in enumerate(self.allowed):
             host, _, suffix = name.partition("/")
             complaints = [*dns1123_subdomain(host), *http_path(suffix)]
             if not host or not suffix:
                 complaints = ['must be a domain-prefixed path (such as "acme.io/foo")']
-            if byte_length(name) > MAX_OF_MANAGER:
-                complaints.append(f"may not be more than {MAX_OF_MANAGER} bytes")
+            if byte_length(name) > MAX_MANAGER_BYTES:
+                complaints.append(f"may not be more than {MAX_MANAGER_BYTES} bytes")
             if complaints and not has_wildcard(name):
                 yield NO_MANAGER.at(path.at("allowed", i), name, complaint=complaints[0], own=CONTROLLER_NAME)
 

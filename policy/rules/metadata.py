@@ -74,7 +74,7 @@ class RequiredPair(Base, frozen=True, kw_only=True):
     ] = ""
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """Faults: a pattern that cannot be parsed."""
+        """The fault that the pattern cannot be parsed."""
         if self.pattern and isinstance(reason := compile_pattern(self.pattern), str):
             yield PATTERN.at(path.at("pattern"), self.pattern, why=reason)
 
@@ -90,10 +90,11 @@ ANNOTATION = sentence(
 
 
 def _form(pair: RequiredPair) -> str:
+    """The end of a message: the form that the value has to have."""
     return f" with a value that matches '{pair.pattern!s}'" if pair.pattern else ""
 
 
-def fits(pattern: str, value: str) -> bool:
+def matches_whole(pattern: str, value: str) -> bool:
     """Whether the whole value matches the pattern. No value matches an invalid pattern."""
     if not pattern:
         return True
@@ -116,7 +117,7 @@ def _pairs_rule(name: str, field: str, missing: Rule, wrong: Rule, summary: str)
             value, path = values.get(pair.key), METADATA.at(field, pair.key)
             if value is None:
                 yield missing.at(path, key=pair.key, form=_form(pair))
-            elif not fits(pair.pattern, value):
+            elif not matches_whole(pair.pattern, value):
                 yield wrong.at(path, value, pattern=pair.pattern)
 
     @findings_only

@@ -53,10 +53,10 @@ def find_priority_classes(rule: PriorityClasses, judged: JudgedJobSet, _: Namesp
 def compile_priority_classes(rule: PriorityClasses, writer: Writer, root: Root) -> Cel:
     name = "string(p.?priorityClassName.orValue(''))"
     at = pod_path("i", ".priorityClassName")
-    other = not_allowed(PRIORITY, at, name, rule.allowed, writer)
+    other_class = not_allowed(PRIORITY, at, name, rule.allowed, writer)
     missing = writer.at(NO_PRIORITY, *at, allowed=", ".join(rule.allowed))
-    wrong = f"{name} != '' && !({name} in {texts(rule.allowed)})"
-    lists = [Cel(f"{root.variable('changedPods')}.transformList(i, p, {wrong}, {other})")]
+    is_wrong = f"{name} != '' && !({name} in {texts(rule.allowed)})"
+    lists = [Cel(f"{root.variable('changedPods')}.transformList(i, p, {is_wrong}, {other_class})")]
     if rule.required:
         lists.append(Cel(f"{root.variable('changedPods')}.transformList(i, p, {name} == '', {missing})"))
     return concat_lists(*lists)

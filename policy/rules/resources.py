@@ -106,7 +106,7 @@ _CLAIM_HOLDERS = (
     "spec.scheduling.replicatedJobs[].",
     "spec.scheduling.replicatedJobs[].job.",
 )
-CLAIMS = (
+CLAIM_FIELDS = (
     *(
         f"{holder}resourceClaims[].{field}"
         for holder in _CLAIM_HOLDERS
@@ -115,12 +115,12 @@ CLAIMS = (
     *_RESOURCE_NAME_FIELDS,
 )
 """The fields by which pods and their groups claim devices."""
-_NAME = key_path("", "string(r)")
-GROUPS = "{}.?spec.?scheduling.?replicatedJobs.orValue([])"
+_NAME_PATH = key_path("", "string(r)")
+CEL_GROUPS = "{}.?spec.?scheduling.?replicatedJobs.orValue([])"
 """A template for the list of `spec.scheduling.replicatedJobs` in CEL."""
-CLAIMS_OF_JOB = "j.?template.?spec.?scheduling.?resourceClaims.orValue([])"
+CEL_CLAIMS_OF_JOB = "j.?template.?spec.?scheduling.?resourceClaims.orValue([])"
 """In CEL, the claims of the ReplicatedJob `j`. The pods of each of its Jobs share the Job's claims."""
-IS_DEVICE_CLASS = f"string(r).startsWith({text(DEVICE_CLASS)})"
+CEL_IS_DEVICE_CLASS = f"string(r).startsWith({text(DEVICE_CLASS)})"
 """In CEL, whether the resource name `r` stands for a DeviceClass."""
 
 
@@ -141,12 +141,12 @@ def _findings_by_resource(root: Root, condition: str, finding: Callable[[CelPath
         return f"{names}.orValue({{}}).transformList(r, a, {condition}, {finding(at)})"
 
     for kind in _KINDS:
-        in_container = container_path(f".resources.{kind}", _NAME)
+        in_container = container_path(f".resources.{kind}", _NAME_PATH)
         findings = name_findings(f"x.c.?resources.?{kind}", in_container)
         lists.append(f"{root.variable('containers')}.filter(x, has(x.c.resources)).map(x, {findings}).flatten()")
-        findings = name_findings(f"p.?resources.?{kind}", pod_path("i", f".resources.{kind}", _NAME))
+        findings = name_findings(f"p.?resources.?{kind}", pod_path("i", f".resources.{kind}", _NAME_PATH))
         lists.append(f"{pods}.transformList(i, p, has(p.resources), {findings}).flatten()")
-    findings = name_findings("p.?overhead", pod_path("i", ".overhead", _NAME))
+    findings = name_findings("p.?overhead", pod_path("i", ".overhead", _NAME_PATH))
     lists.append(f"{pods}.transformList(i, p, has(p.overhead), {findings}).flatten()")
     return [Cel(expression) for expression in lists]
 
@@ -159,14 +159,14 @@ def compile_claims(root: Root, finding: Callable[[CelPath], Cel]) -> Cel:
         f".transformList(k, c, {claim})).flatten()"
     )
     at = template_path("i", ".template.spec.scheduling.resourceClaims", Index("k"))
-    findings = f"{CLAIMS_OF_JOB}.transformList(k, c, {finding(at)})"
+    findings = f"{CEL_CLAIMS_OF_JOB}.transformList(k, c, {finding(at)})"
     of_groups = [Cel(f"{root.variable('jobs')}.transformList(i, j, {findings}).flatten()")]
     for field in ("", ".job"):
         at = cel_path("spec.scheduling.replicatedJobs", Index("i"), f"{field}.resourceClaims", Index("k"))
         holder = f"e{field.replace('.', '.?')}"
         findings = f"{holder}.?resourceClaims.orValue([]).transformList(k, c, {finding(at)})"
-        of_groups.append(Cel(f"{GROUPS.format(root.name)}.transformList(i, e, {findings}).flatten()"))
-    return concat_lists(Cel(pod_claims), *_findings_by_resource(root, IS_DEVICE_CLASS, finding), *of_groups)
+        of_groups.append(Cel(f"{CEL_GROUPS.format(root.name)}.transformList(i, e, {findings}).flatten()"))
+    return concat_lists(Cel(pod_claims), *_findings_by_resource(root, CEL_IS_DEVICE_CLASS, finding), *of_groups)
 
 
 AllowedResourcesRule = Annotated[

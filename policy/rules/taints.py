@@ -54,13 +54,13 @@ def find_tolerations(rule: Tolerations, judged: JudgedJobSet, _: Namespace) -> I
         if template.pod.get("nodeName"):
             yield NODE_NAME.at(template.at("nodeName"), template.pod["nodeName"])
         for i, toleration in enumerate(template.pod.get("tolerations") or ()):
-            refused_part = _refusal(toleration, allowed.get(toleration.get("key") or ""))
+            refused_part = _refused_part(toleration, allowed.get(toleration.get("key") or ""))
             if refused_part:
                 path = template.at("tolerations", i)
                 yield TOLERATION.at(path, toleration, what=refused_part, allowed=lambda: list_taints(rule))
 
 
-def _refusal(toleration: JSON, entry: AllowedToleration | None) -> str:
+def _refused_part(toleration: JSON, entry: AllowedToleration | None) -> str:
     """The part of a toleration that is not allowed, in words; empty if the toleration is allowed."""
     key = toleration.get("key") or ""
     if entry is None:
@@ -95,8 +95,8 @@ def compile_tolerations(rule: Tolerations, writer: Writer, root: Root) -> Cel:
     finding = writer.at(TOLERATION, *at, suffix=stated, what=Cel("what"), allowed=list_taints(rule))
     keys = texts(entry.key for entry in rule.allowed)
     node = writer.at(NODE_NAME, *pod_path("i", ".nodeName"), suffix=Cel("string(p.nodeName)"))
-    refused = f"!({_TAINT} in {keys}) ? ({_TAINT} == '' ? 'every taint' : 'the taint ' + {_TAINT}) : "
-    refused += "".join(f"{_TAINT} == {text(entry.key)} ? {_compile_refusal(entry)} : " for entry in rule.allowed) + "''"
+    refused = f"!({_KEY} in {keys}) ? ({_KEY} == '' ? 'every taint' : 'the taint ' + {_KEY}) : "
+    refused += "".join(f"{_KEY} == {text(entry.key)} ? {_cel_refused_part(entry)} : " for entry in rule.allowed) + "''"
     pods = root.variable("changedPods")
     toleration_findings = Cel(
         f"{pods}.transformList(i, p, has(p.tolerations), p.tolerations.transformList(k, t,"
@@ -105,11 +105,11 @@ def compile_tolerations(rule: Tolerations, writer: Writer, root: Root) -> Cel:
     return concat_lists(toleration_findings, Cel(f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {node})"))
 
 
-_TAINT = "string(t.?key.orValue(''))"
+_KEY = "string(t.?key.orValue(''))"
 
 
-def _compile_refusal(entry: AllowedToleration) -> str:
-    """An expression for the result of `_refusal` about a toleration of the taint of `entry`."""
+def _cel_refused_part(entry: AllowedToleration) -> str:
+    """An expression for the result of `_refused_part` about a toleration of the taint of `entry`."""
     of_taint, refused = text(f" of the taint {entry.key!s}"), "''"
     if entry.values is not None:
         operator, value = "t.?operator.orValue('')", "t.?value.orValue('')"

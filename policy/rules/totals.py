@@ -21,7 +21,7 @@ from policy.rules.requests import (
     multiply_by_pods,
     request_number,
 )
-from policy.rules.resources import CLAIMS, CLAIMS_OF_JOB, GROUPS, IS_DEVICE_CLASS, unknown_resource
+from policy.rules.resources import CEL_CLAIMS_OF_JOB, CEL_GROUPS, CEL_IS_DEVICE_CLASS, CLAIM_FIELDS, unknown_resource
 from policy.rules.sizes import CEL_JOBS, REPLICAS, cel_parts, cel_replicas, first_parts, largest_replicas
 from policy.sentences import invalid
 
@@ -108,7 +108,7 @@ _TOTAL_FIELDS = (
     *job_fields("parallelism", "completions"),
     *container_fields("resources.requests{}", "resources.limits{}"),
     *pod_fields("initContainers[].restartPolicy", "resources.requests{}", "resources.limits{}", "overhead{}"),
-    *CLAIMS,
+    *CLAIM_FIELDS,
 )
 _PARALLELISM = "int(j.?template.?spec.?parallelism.orValue(1))"
 _COMPLETIONS = f"int(j.?template.?spec.?completions.orValue({_PARALLELISM}))"
@@ -155,7 +155,7 @@ _CREATED_ONLY = "filter(c, c.?resourceClaimName.orValue('') == '')"
 def _cel_claims(root: Root) -> Cel:
     """A list with an item for each template: the number of claims that are created for one of its pods."""
     names_device_class = (
-        f"['requests', 'limits'].exists(f, c.?resources[?f].orValue({{}}).exists(r, {IS_DEVICE_CLASS}))"
+        f"['requests', 'limits'].exists(f, c.?resources[?f].orValue({{}}).exists(r, {CEL_IS_DEVICE_CLASS}))"
     )
     by_class = f"{_ALL_CONTAINERS}.exists(c, {names_device_class})"
     return Cel(
@@ -167,16 +167,17 @@ def _claims_of_groups(root: Root) -> Cel:
     """A list of numbers of claims that are created for groups of pods: first by scheduling entry, then by template."""
     jobs = f"{root.variable('jobs')}.filter(j, j.name in e.targetReplicatedJobs).map(j, {CEL_JOBS}).sum()"
     of_job = f"e.?job.?resourceClaims.orValue([]).{_CREATED_ONLY}.size() * {jobs}"
-    groups = GROUPS.format(root.name)
+    groups = CEL_GROUPS.format(root.name)
     of_entries = f"{groups}.map(e, e.?resourceClaims.orValue([]).{_CREATED_ONLY}.size() + {of_job})"
-    return Cel(f"{of_entries} + {root.variable('jobs')}.map(j, {CLAIMS_OF_JOB}.{_CREATED_ONLY}.size() * {CEL_JOBS})")
+    by_template = f"{CEL_CLAIMS_OF_JOB}.{_CREATED_ONLY}.size() * {CEL_JOBS}"
+    return Cel(f"{of_entries} + {root.variable('jobs')}.map(j, {by_template})")
 
 
 def _named_claims(root: Root) -> Cel:
     """A list of the names of the existing claims that the set uses, without repetitions."""
-    groups = GROUPS.format(root.name)
+    groups = CEL_GROUPS.format(root.name)
     lists = [f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]))"]
-    lists += [f"{root.variable('jobs')}.map(j, {CLAIMS_OF_JOB})"]
+    lists += [f"{root.variable('jobs')}.map(j, {CEL_CLAIMS_OF_JOB})"]
     lists += [f"{groups}.map(e, e.?{field}resourceClaims.orValue([]))" for field in ("", "job.?")]
     names = f"({' + '.join(lists)}).flatten().map(c, string(c.?resourceClaimName.orValue('')))"
     return Cel(f"{names}.filter(n, n != '').distinct()")

@@ -55,10 +55,7 @@ CREATION_PHASES = ("P1", "P2", "P3 create", "P3 restart", "P4")
 EXCLUSIVE_PHASES = ("P3 create", "P3 restart")
 PHASES_OF_P10 = ("P1", "P2", "P3 plain create", "P3 plain restart", "P3 create", "P3 restart", "P4")
 MAX_IDLE_MIB, MAX_MIB_AFTER = 64, 80
-ADMISSION_CONNECTIONS, ADMISSION_SIZE, MAX_ADMISSION_P99_MS = 16, "2 KB", 12
-MIN_REVIEWS_PER_SECOND = {("mutate", 1): 4000, ("validate", 1): 3500, ("mutate", 2): 6000, ("validate", 2): 6000}
-"""The least number of reviews a second, by webhook and number of processes."""
-
+ADMISSION_CONNECTIONS, MAX_RATIO_OF_REVIEWS = 16, 1.0
 MAX_PLAN_MS, PLAN_JOBS = 50, (10_000, 10_000_000)
 MAX_PLAN_EXPONENT = 1.1
 """The largest exponent with which the time of a plan may grow with the number of Jobs."""
@@ -88,7 +85,7 @@ def goals(results: JSON, manager: str) -> list[Goal]:
         *_count_goals(results, manager),
         *_queue_goals(results, manager),
         *_memory_goals(results, manager),
-        *_admission_goals(results["admission"].get(manager) or []),
+        *_admission_goals(results["admission"], manager),
         *_plan_goals(results.get("plan") or []),
         *_round_goals(results, manager),
     ]
@@ -178,15 +175,23 @@ def cpu_seconds(results: JSON, manager: str) -> list[float]:
     ]
 
 
-def _admission_goals(rows: list[JSON]) -> Iterator[Goal]:
+def _admission_goals(rows_by_manager: dict[str, list[JSON]], manager: str) -> Iterator[Goal]:
+    """P8 and P9: the processor time of both reviews of a new JobSet, over that of each other measured manager."""
+    own_costs = _review_costs(rows_by_manager.get(manager, []))
+    for other, rows in rows_by_manager.items():
+        for size, cost in _review_costs(rows).items():
+            if other != manager and size in own_costs:
+                name = f"P8 and P9, {size}: processor time of the reviews of a new JobSet over {other}"
+                yield Goal(name, own_costs[size] / cost, MAX_RATIO_OF_REVIEWS)
+
+
+def _review_costs(rows: list[JSON]) -> dict[str, float]:
+    """By size of a review, microseconds for a mutating and a validating one with one process."""
+    costs: dict[str, list[float]] = {}
     for row in rows:
-        if (row["connections"], row["size"]) == (ADMISSION_CONNECTIONS, ADMISSION_SIZE):
-            webhook, workers = row["webhook"], row["workers"]
-            code = {"mutate": "P8", "validate": "P9"}[webhook]
-            title = f"{code} {webhook}, {workers} process{'es' if workers > 1 else ''}"
-            limit = MIN_REVIEWS_PER_SECOND[webhook, workers]
-            yield Goal(f"{title}: reviews", row["per_s"], limit, "/s", is_minimum=True)
-            yield Goal(f"{title}: p99", row["p99_ms"], MAX_ADMISSION_P99_MS, " ms")
+        if (row["connections"], row["workers"]) == (ADMISSION_CONNECTIONS, 1) and row["requests"]:
+            costs.setdefault(row["size"], []).append(row["cpu_us"])
+    return {size: sum(both) for size, both in costs.items() if len(both) == 2}
 
 
 def _plan_goals(rows: list[JSON]) -> Iterator[Goal]:

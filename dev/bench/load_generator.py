@@ -196,12 +196,12 @@ class _Connection(asyncio.Protocol):
 
 
 def _answer_length(answer: bytes) -> int:
-    """The length of the complete answer in bytes; 0 while its head is incomplete."""
-    head = answer.find(b"\r\n\r\n")
-    if head < 0:
-        return 0
-    start = answer.lower().index(b"content-length:", 0, head) + len("content-length:")
-    return head + 4 + int(answer[start : answer.index(b"\r\n", start)])
+    """The length of the complete answer in bytes; 0 while that is not known. A long answer of Go comes in chunks."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    _, has_length, length = head.lower().partition(b"content-length:")
+    if has_length and len(head) < len(answer):
+        return len(head) + 4 + int(length.split(b"\r\n")[0])
+    return len(answer) if body.endswith(b"\r\n0\r\n\r\n") else 0
 
 
 def _percentile(times: Sequence[float], share: float) -> float:

@@ -47,14 +47,11 @@ def measure(
     ]
 
 
-def _row(port: int, ca_file: Path, path: str, size: str, load: Load, pid: int | None) -> JSON:
-    sent_reviews = list(reviews(path, *SIZES[size]))
+def _row(port: int, ca_file: Path, path: str, size_name: str, load: Load, pid: int | None) -> JSON:
+    sent_reviews = list(reviews(path, *SIZES[size_name]))
     cpu_before = proc.cpu_seconds(pid) if pid else 0.0
-    report = {
-        "bytes": len(sent_reviews[0][1]),
-        "connections": load.connections,
-        **run(port, ca_file, sent_reviews, load),
-    }
+    size = len(sent_reviews[0][1])
+    report = {"bytes": size, "connections": load.connections, **run(port, ca_file, sent_reviews, load)}
     if pid:
         cpu_used = proc.cpu_seconds(pid) - cpu_before
         report |= {"cpu_us": cpu_used * 1e6 / max(report["answered"], 1), "rss_mib": proc.memory_mib(pid)}

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dev.bench import proc
-from dev.bench.load_generator import Load, Review, run
+from dev.bench.load_generator import ROOT, Load, Review, run
 from kube.model.meta import JSON
-
-ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True, slots=True)

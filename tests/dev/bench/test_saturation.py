@@ -1,12 +1,16 @@
 """The closed loop: what it sends is answered, what it counts is what happened."""
 
+import asyncio
+import contextlib
 import dataclasses
 
 import pytest
 
+from certs.tls import install, server_context
 from dev.bench import saturation
 from dev.bench.admission import samples
 from dev.bench.admission.load import ServerProcess, cores, run_server
+from dev.bench.admission.server import new_certificates
 from dev.bench.load_generator import Load, run
 from dev.bench.output import cells
 from dev.cluster.errors import DevclusterError
@@ -68,3 +72,26 @@ def test_a_connection_that_the_server_closes_is_lost(process: ServerProcess):
 def test_without_a_server_it_says_so(process: ServerProcess):
     with pytest.raises(DevclusterError, match=r"the load generator failed, port 1, (.|\n)*Connection refused"):
         run(1, process.authorities, [(VALIDATE_PATH, b"{}")], SHORT)
+
+
+async def test_an_answer_in_chunks_is_read_to_its_end(tmp_path):
+    """Go sends long answers so."""
+    material, context = new_certificates(), server_context()
+    install(context, material.certificate, material.key)
+    authorities = tmp_path / "ca.crt"
+    authorities.write_bytes(material.authorities)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while await reader.readuntil(b"{}"):
+                writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                for chunk in (b'12\r\n{"response":{"allo\r\n', b'd\r\nwed": false}}}\r\n', b"0\r\n\r\n"):
+                    await writer.drain()
+                    writer.write(chunk)
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", ssl=context) as server:
+        port = server.sockets[0].getsockname()[1]
+        report = await asyncio.to_thread(run, port, authorities, [(VALIDATE_PATH, b"{}")], SHORT)
+    assert report["refused"] == report["requests"] > 0
+    assert (report["errors"], report["lost"]) == (0, 0)

@@ -8,9 +8,9 @@ import sys
 
 from dev.bench import saturation
 from dev.bench.admission.cpu import cases
-from dev.bench.admission.load import ROOT, cores, measure, run_server
+from dev.bench.admission.load import cores, measure, run_server
 from dev.bench.ending import unwound_by_sigterm
-from dev.bench.load_generator import Load, Review
+from dev.bench.load_generator import ROOT, Load, Review
 from dev.bench.output import (
     Columns,
     cells,

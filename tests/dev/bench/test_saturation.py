@@ -85,7 +85,7 @@ async def test_an_answer_in_chunks_is_read_to_its_end(tmp_path):
         with contextlib.suppress(asyncio.IncompleteReadError):
             while await reader.readuntil(b"{}"):
                 writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-                for chunk in (b'12\r\n{"response":{"allo\r\n', b'd\r\nwed": false}}}\r\n', b"0\r\n\r\n"):
+                for chunk in (b'16\r\n{"response":{"allowed"\r\n', b"9\r\n: false}}\r\n", b"0\r\n\r\n"):
                     await writer.drain()
                     writer.write(chunk)
         writer.close()

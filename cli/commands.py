@@ -85,18 +85,18 @@ def set_gates(parsed: argparse.Namespace) -> None:
 
 
 def add_command(
-    commands: Commands, name: str, examples: str, description: str = "", *, text: str = ""
+    commands: Commands, name: str, examples: str, description: str = "", *, summary: str = ""
 ) -> argparse.ArgumentParser:
     """Register a command.
 
-    `text`: its summary in lower case; by default from the table of commands. `description`: a longer text; by default
+    `summary`: a text in lower case; by default that of the table of commands. `description`: a longer text; by default
     the summary.
     """
-    text = text or COMMANDS[name].text
+    summary = summary or COMMANDS[name].summary
     return commands.add_parser(
         name,
-        help=text,
-        description=description or _sentence(text),
+        help=summary,
+        description=description or _sentence(summary),
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -105,8 +105,10 @@ def add_command(
 
 def add_group(commands: Commands, name: str, note: str = "") -> Commands:
     """Register a command with subcommands, and return the object to add them to. `note`: a text about all of them."""
-    text = COMMANDS[name].text
-    parser = commands.add_parser(name, help=text, description=_sentence(text), epilog=note or None, allow_abbrev=False)
+    summary = COMMANDS[name].summary
+    parser = commands.add_parser(
+        name, help=summary, description=_sentence(summary), epilog=note or None, allow_abbrev=False
+    )
     return parser.add_subparsers(dest="part", required=True, metavar="COMMAND")
 
 

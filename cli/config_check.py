@@ -21,27 +21,27 @@ def render_config(effective: EffectiveSettings, output: str) -> str:
 
 def effective_configuration(settings: Settings, gates: FeatureGates) -> dict[str, Any]:
     """The configuration file with all fields and all feature gates."""
-    values: dict[str, Any] = _plain(settings.model_dump(mode="json", by_alias=True))
+    values: dict[str, Any] = _with_integers(settings.model_dump(mode="json", by_alias=True))
     return {**values, "featureGates": {name: gates[name] for name in GATES}}
 
 
 def rows(effective: EffectiveSettings) -> Iterator[tuple[str, str, str]]:
     """Key, value and origin (`flag`, `file`, `default`) of each field and feature gate."""
     values = effective_configuration(effective.settings, effective.gates)
-    for section, field in Settings.model_fields.items():
+    for section, section_field in Settings.model_fields.items():
         settings = getattr(effective.settings, section)
-        for name, inner in getattr(field.annotation, "model_fields", {}).items():
-            value = values[str(field.alias)][str(inner.alias)]
-            in_file = "file" if name in settings.model_fields_set else "default"
-            origin = "flag" if (section, name) in effective.flags else in_file
-            yield f"{field.alias}.{inner.alias}", text(value), origin
+        for name, inner_field in getattr(section_field.annotation, "model_fields", {}).items():
+            value = values[str(section_field.alias)][str(inner_field.alias)]
+            file_or_default = "file" if name in settings.model_fields_set else "default"
+            origin = "flag" if (section, name) in effective.flags else file_or_default
+            yield f"{section_field.alias}.{inner_field.alias}", text(value), origin
     for name, gate in GATES.items():
         gate_flags = {name, f"All{gate.stage}"}
-        in_file = "file" if gate_flags & effective.settings.feature_gates.keys() else "default"
+        file_or_default = "file" if gate_flags & effective.settings.feature_gates.keys() else "default"
         yield (
             f"featureGates.{name}",
             text(values["featureGates"][name]),
-            "flag" if gate_flags & effective.gate_flags else in_file,
+            "flag" if gate_flags & effective.gate_flags else file_or_default,
         )
 
 
@@ -53,8 +53,8 @@ def text(value: Any) -> str:
     return line.removesuffix("\n...") if line != "''" else '""'
 
 
-def _plain(value: Any) -> Any:
+def _with_integers(value: Any) -> Any:
     """The value with whole numbers as integers, such as 500 instead of 500.0."""
     if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
+        return {name: _with_integers(part) for name, part in value.items()}
     return int(value) if isinstance(value, float) and value.is_integer() else value

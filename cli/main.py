@@ -77,12 +77,12 @@ def _parser(*words: str) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", prog="jobset", help=argparse.SUPPRESS
     )
-    called = next((word for word in words if not word.startswith("-")), "")
+    chosen_command = next((word for word in words if not word.startswith("-")), "")
     for name, command in COMMANDS.items():
-        if name == called:
+        if name == chosen_command:
             register(commands, name)
         else:
-            commands.add_parser(name, help=command.text)
+            commands.add_parser(name, help=command.summary)
     return parser
 
 

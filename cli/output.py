@@ -73,24 +73,28 @@ def columns(rows: Sequence[Sequence[str]], gap: int = 3, width: int = 0) -> Iter
     `width`: the width of a terminal, where the last column is wrapped; 0 for no wrapping. If the other columns leave
     too little space, the last column is written below them.
     """
-    texts = [tuple(map(printable, row)) for row in rows]
-    widths = [max(map(len, column)) + gap for column in zip(*texts, strict=True)][:-1]
+    printable_rows = [tuple(map(printable, row)) for row in rows]
+    widths = [max(map(len, column)) + gap for column in zip(*printable_rows, strict=True)][:-1]
     indent, below = sum(widths), "    "
-    for *cells, last in texts:
+    for *cells, last in printable_rows:
         line = "".join(f"{cell:{width_of_cell}}" for cell, width_of_cell in zip(cells, widths, strict=True))
         if not width or len(line) + len(last) <= width:
             yield f"{line}{last}\n"
         elif width - indent >= _MIN_LAST_COLUMN:
-            yield "".join(f"{part}\n" for part in wrap(last, width, line, " " * indent))
+            yield "".join(f"{text}\n" for text in wrap(last, width, line, " " * indent))
         else:
-            yield f"{line.rstrip()}\n" + "".join(f"{part}\n" for part in wrap(last, width, below, below))
+            yield f"{line.rstrip()}\n" + "".join(f"{text}\n" for text in wrap(last, width, below, below))
 
 
-def wrap(words: str, width: int, lead: str, below: str) -> list[str]:
-    """The words in lines. The first line begins with `lead`, further lines with `below`. Long words are not cut."""
-    line_width = max(width, len(below) + _MIN_LINE)
+def wrap(text: str, width: int, prefix: str, next_prefix: str) -> list[str]:
+    """The text in lines. The first line begins with `prefix`, each other line with `next_prefix`. Words are not cut."""
     return textwrap.wrap(
-        words, line_width, initial_indent=lead, subsequent_indent=below, break_long_words=False, break_on_hyphens=False
+        text,
+        max(width, len(next_prefix) + _MIN_LINE),
+        initial_indent=prefix,
+        subsequent_indent=next_prefix,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 

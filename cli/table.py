@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Command(NamedTuple):
     """The summary of a command, and the module with the function `add_NAME` that registers the command."""
 
-    text: str
+    summary: str
     module: str
 
 
@@ -56,4 +56,4 @@ def overview() -> Iterator[str]:
     """The lines of an overview of all commands, with a section for each group."""
     for title, group in GROUPS.items():
         yield f"\n{title}:"
-        yield from (f"    {name:16}{command.text}" for name, command in group.items())
+        yield from (f"    {name:16}{command.summary}" for name, command in group.items())

@@ -24,11 +24,11 @@ class Terminal:
 
     def __init__(self, inner: TextIO) -> None:
         self.inner = inner
-        self._keep = _CONTROL_OR_OUR_COLOR if inner.isatty() else CONTROL
+        self._escaped_pattern = _CONTROL_OR_OUR_COLOR if inner.isatty() else CONTROL
 
     def write(self, text: str) -> int:
         """Write the escaped text. Returns the length of `text`, as each text stream does."""
-        self.inner.write(escape(text, self._keep))
+        self.inner.write(escape(text, self._escaped_pattern))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -53,7 +53,7 @@ def raw_stream(stream: TextIO) -> TextIO:
     return stream.inner if isinstance(stream, Terminal) else stream
 
 
-def lines_of_programs(out: TextIO) -> Callable[[str, str], object]:
+def program_line_writer(out: TextIO) -> Callable[[str, str], object]:
     """A function that writes a prefix and a line of a program's output.
 
     Unless `out` is a terminal, the line is written as it is. At a terminal, the line keeps its colours, which are reset

@@ -22,7 +22,7 @@ def add_certs(commands: Commands) -> None:
         "status",
         EXAMPLES,
         "Show the certificates of the webhooks, and whether each caller trusts them.",
-        text="which there are, until when, and whether the API server trusts them",
+        summary="which there are, until when, and whether the API server trusts them",
     )
     add = status.add_argument
     add("-n", "--namespace", default="", metavar="NAME", help="of the manager; default: jobset-system")

@@ -12,7 +12,7 @@ from cli import session
 from cli.messages import printable
 from cli.operate.unread import unread_log, unread_log_messages
 from cli.operate.wait import raise_refusal, watch_jobset
-from cli.terminal import lines_of_programs
+from cli.terminal import program_line_writer
 from jobset_client.log_order import Log, LogPod, log_pod, logs, newest_attempt, selector
 from jobset_client.states import end_summary
 from jobset_client.words import count_noun
@@ -59,7 +59,7 @@ class Follower:
         self._connection, self._js = connection, js
         self._container, self._tail = container, tail
         self._out, self._err = out, err
-        self._write_line = lines_of_programs(out)
+        self._write_line = program_line_writer(out)
         self._pods: dict[str, LogPod] = {}
         self._listed_pod_names: set[str] | None = set()  # of the list that is being read; None after its end
         self._attempt = -1  # before the first pod

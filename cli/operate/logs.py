@@ -10,7 +10,7 @@ from cli import session
 from cli.messages import printable
 from cli.operate.follow import Follower
 from cli.operate.unread import UnreadLog, unread_log, unread_log_messages
-from cli.terminal import lines_of_programs
+from cli.terminal import program_line_writer
 from jobset_client.errors import RefusedError
 from jobset_client.log_order import LOGS_ARE_GONE, Log, LogPod, log_pod, logs, newest_attempt, pods_of_attempt, selector
 from jobset_client.states import end_summary, title
@@ -96,7 +96,7 @@ def _write_previous(js: JobSet, options: Options, out: TextIO) -> int:
     ]
     if not failed_attempts:
         raise RefusedError(f"the status of {title(js)} names no failed pod of these: jobset logs shows what is there")
-    write_line = lines_of_programs(out)
+    write_line = program_line_writer(out)
     for attempt in failed_attempts:
         node = f" on node {attempt.node}" if attempt.node else ""
         prefix = f"[{attempt.pod} {attempt.container}]"
@@ -165,7 +165,7 @@ async def _write_logs(
 ) -> int:
     """Read and write the logs, one after the other. Returns the exit code."""
     has_written = False
-    write_line = lines_of_programs(out)
+    write_line = program_line_writer(out)
     unread_logs: list[UnreadLog] = []
     for log in chosen_logs[:MAX_LOGS]:
         if log.wait_reason:

@@ -5,7 +5,7 @@ import argparse
 from cli.check.cli import add_namespace_flags
 from cli.commands import Commands, add_cluster_flags, add_command, add_group, add_namespaces, run_module, set_gates
 
-FLAGS = "-p names files of policies and exceptions, -f files of JobSets. `test` takes suites, which name both."
+FLAGS_NOTE = "-p names files of policies and exceptions, -f files of JobSets. `test` takes suites, which name both."
 
 EVAL_EXAMPLES = """examples:
   %(prog)s -p policies/                                what is wrong with the policies themselves
@@ -71,7 +71,7 @@ exit codes:
 
 def add_policy(commands: Commands) -> None:
     """Register the command `policy` with its subcommands."""
-    subcommands = add_group(commands, "policy", FLAGS)
+    subcommands = add_group(commands, "policy", FLAGS_NOTE)
     _add_eval(subcommands)
     _add_test(subcommands)
     _add_scan(subcommands)
@@ -79,8 +79,8 @@ def add_policy(commands: Commands) -> None:
     _add_export(subcommands)
 
 
-def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
-    parser = add_command(commands, name, examples, text=text)
+def _command(commands: Commands, name: str, summary: str, examples: str) -> argparse.ArgumentParser:
+    parser = add_command(commands, name, examples, summary=summary)
     gates = "as the manager in the cluster has them"
     parser.add_argument("--feature-gates", default="", metavar="A=true,B=false", help=gates)
     return parser
@@ -109,7 +109,8 @@ def _add_test(commands: Commands) -> None:
 
 
 def _add_scan(commands: Commands) -> None:
-    parser = add_command(commands, "scan", SCAN_EXAMPLES, text="say which JobSets of a cluster policies would refuse")
+    summary = "say which JobSets of a cluster policies would refuse"
+    parser = add_command(commands, "scan", SCAN_EXAMPLES, summary=summary)
     add = parser.add_argument
     add("-p", "--policies", action="append", default=[], metavar="FILE|DIR", help="default: those of the cluster")
     add_namespaces(parser, all_text="JobSets of all namespaces")
@@ -119,7 +120,7 @@ def _add_scan(commands: Commands) -> None:
 
 
 def _add_which(commands: Commands) -> None:
-    parser = add_command(commands, "which", WHICH_EXAMPLES, text="show the policies that are about a namespace")
+    parser = add_command(commands, "which", WHICH_EXAMPLES, summary="show the policies that are about a namespace")
     add = parser.add_argument
     add("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
     add("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")

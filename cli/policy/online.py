@@ -33,10 +33,10 @@ from policy.suites.judge import Result, compare
 from policy.suites.rounds import rounds
 
 CLUSTER_SPEC = ClusterSpec(name="policy-test", profile="api")
-Suites = Sequence[tuple[LoadedSuite, list[Result]]]
+JudgedSuites = Sequence[tuple[LoadedSuite, list[Result]]]
 
 
-def judge_online(suites: Suites, gates: FeatureGates) -> list[list[Result]]:
+def judge_online(suites: JudgedSuites, gates: FeatureGates) -> list[list[Result]]:
     """The results of all tests, by suite. Tests that an API server can judge have its verdict.
 
     Raises `CheckError` if the API server cannot be started or does not answer.
@@ -74,7 +74,7 @@ def _foreign_lease() -> JSON:
     return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
 
 
-async def _judge_suites(suites: Suites, kubeconfig: Path, audit_log: Path) -> list[list[Result]]:
+async def _judge_suites(suites: JudgedSuites, kubeconfig: Path, audit_log: Path) -> list[list[Result]]:
     test_count = sum(result.is_askable for _, results in suites for result in results)
     async with session.connect(session.ClusterFlags(kubeconfig=str(kubeconfig))) as connection:
         server = Server(connection.client.without_limits(), audit_log)
@@ -94,11 +94,11 @@ async def _judge_suite_online(
         await server.store_round(loaded, round_)
         answers = await server.send_tests(loaded, round_.tests, lambda done: report(f"{done} of {test_count}"))
         for number, answer in answers.items():
-            merged_results[number] = _add_answer(loaded, number, results[number], answer)
+            merged_results[number] = _with_answer(loaded, number, results[number], answer)
     return merged_results
 
 
-def _add_answer(loaded: LoadedSuite, number: int, result: Result, answer: Answer) -> Result:
+def _with_answer(loaded: LoadedSuite, number: int, result: Result, answer: Answer) -> Result:
     """The result of a test, with differences from the API server's answer added.
 
     If only the API server can judge the test, its verdict is the result.

@@ -37,14 +37,14 @@ class Options:
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Run all tests, write the report to `out` and problems to `err`. Returns the exit code."""
     report = Report()
-    judged: list[tuple[LoadedSuite, list[Result]]] = []
+    judged_suites: list[tuple[LoadedSuite, list[Result]]] = []
     for loaded in suites(options.names, report, options.gates):
         numbers, admit = range(len(loaded.suite.tests)), admission(options.gates)
-        judged.append((loaded, [judge(loaded, number, admit) for number in numbers]))
+        judged_suites.append((loaded, [judge(loaded, number, admit) for number in numbers]))
     if options.server and not (report.problems or report.errors):
-        judged = _with_server_results(judged, report, options.gates)
+        judged_suites = _with_server_results(judged_suites, report, options.gates)
     results: dict[str, list[Result]] = {}
-    for loaded, suite_results in judged:
+    for loaded, suite_results in judged_suites:
         results.setdefault(loaded.document.source.name, []).extend(suite_results)
         for result in suite_results:
             report.add([locate(loaded.document, error) for error in result.failures])
@@ -60,19 +60,19 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 def _with_server_results(
-    judged: list[tuple[LoadedSuite, list[Result]]], report: Report, gates: FeatureGates
+    judged_suites: list[tuple[LoadedSuite, list[Result]]], report: Report, gates: FeatureGates
 ) -> list[tuple[LoadedSuite, list[Result]]]:
     """The suites with the results of an API server. Without an API server, a problem is reported."""
     from cli.policy.online import judge_online  # noqa: PLC0415 (a second of imports)
 
-    if not any(result.is_askable for _, results in judged for result in results):
-        return judged
+    if not any(result.is_askable for _, results in judged_suites for result in results):
+        return judged_suites
     try:
-        results = judge_online(judged, gates)
+        results = judge_online(judged_suites, gates)
     except CheckError as error:
         report.problems.append(str(error))
-        return judged
-    return [(loaded, suite_results) for (loaded, _), suite_results in zip(judged, results, strict=True)]
+        return judged_suites
+    return [(loaded, suite_results) for (loaded, _), suite_results in zip(judged_suites, results, strict=True)]
 
 
 def _write(output: str, report: Report, results: dict[str, list[Result]], out: TextIO) -> None:

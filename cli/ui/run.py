@@ -64,8 +64,8 @@ async def run(options: Options, out: TextIO, err: TextIO) -> int:
             out.write(f"JobSets of {scope}: http://{browser_host(address)}:{server.port}/ (Ctrl-C ends it)\n")
             out.flush()
             err.write(exposure_warning(address))
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, _stop, pages, server)
+            for signal_number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(signal_number, _stop, pages, server)
             await serving
             watching.cancel()
     return session.DONE

@@ -20,9 +20,9 @@ def test_the_version_is_printed_alone(command, words: list[str]):
 def test_a_command_does_what_its_row_of_the_overview_says(command, name: str):
     """Which is there before its module is imported."""
     [subparsers] = [action for action in cli._parser(name)._actions if isinstance(action, argparse._SubParsersAction)]
-    assert {each.dest: each.help for each in subparsers._choices_actions}[name] == COMMANDS[name].text
+    assert {each.dest: each.help for each in subparsers._choices_actions}[name] == COMMANDS[name].summary
     _, out, _ = command("--help")
-    assert f"    {name:16}{COMMANDS[name].text}\n" in out
+    assert f"    {name:16}{COMMANDS[name].summary}\n" in out
 
 
 def test_kubectl_finds_the_program_as_a_plugin():

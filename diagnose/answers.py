@@ -10,12 +10,12 @@ from diagnose.states import State
 from kube.model.field import join_names
 
 MAX_FINDINGS = 8
-"""At most this many different findings of one cause. Of further findings, only the Jobs or groups are counted."""
+"""The most keys of one cause with a finding each. The Jobs or groups with further keys are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A finding and the names of the Jobs that it explains. Later causes leave these Jobs out.
+    """A finding, and the names of the Jobs that it explains, which later causes leave out.
 
     - `state`: the state of the set, if the finding decides it; `headline` follows the state in the first line.
     - `is_final`: no further causes are tried.
@@ -23,7 +23,7 @@ class Answer:
     """
 
     finding: Finding
-    jobs: frozenset[str] = frozenset()
+    explained_jobs: frozenset[str] = frozenset()
     state: State | None = None
     headline: str = ""
     is_final: bool = False
@@ -47,7 +47,10 @@ Cause = Callable[[Case, frozenset[str]], Iterable[Answer]]
 
 
 def about_jobs(find_about_jobs: Callable[[Case, frozenset[str]], Iterable[KeyedFinding]]) -> Cause:
-    """Decorator that makes a function with findings about single Jobs a cause. It has one answer for each key."""
+    """Decorator that makes a cause of a function that yields findings about single Jobs.
+
+    The cause has one answer for each key, and one for all further objects with the key.
+    """
 
     @wraps(find_about_jobs)
     def cause(case: Case, unexplained: frozenset[str]) -> Iterable[Answer]:
@@ -68,13 +71,13 @@ def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}
     merged: list[tuple[Finding, list[str]]] = []
     groups = list(by_key.values())
     for same_key in groups[:MAX_FINDINGS]:
-        shared_finding, likewise = same_key[0].finding, [keyed.name for keyed in same_key[1:]]
-        finding = shared_finding if isinstance(shared_finding, Finding) else shared_finding()
-        merged.append((finding, [same_key[0].name]))
-        if likewise:
-            subject = f"{len(likewise)} more {noun}s ({likewise[0]} … {likewise[-1]})"
-            message = f"{title.format(likewise[0]) if len(likewise) == 1 else subject}: likewise"
-            merged.append((Finding(finding.level, finding.cause, message), likewise))
+        first, other_names = same_key[0], [keyed.name for keyed in same_key[1:]]
+        finding = first.finding if isinstance(first.finding, Finding) else first.finding()
+        merged.append((finding, [first.name]))
+        if other_names:
+            subject = f"{len(other_names)} more {noun}s ({other_names[0]} … {other_names[-1]})"
+            message = f"{title.format(other_names[0]) if len(other_names) == 1 else subject}: likewise"
+            merged.append((Finding(finding.level, finding.cause, message), other_names))
     if further_names := list(dict.fromkeys(keyed.name for group in groups[MAX_FINDINGS:] for keyed in group)):
         more = f"{pluralize(len(further_names), f'more {noun}')} ({join_names(further_names, 2)})"
         merged.append((Finding(Level.WAITS, "more", f"{more}: waiting for reasons of this kind, too"), further_names))

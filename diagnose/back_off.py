@@ -13,7 +13,7 @@ from diagnose.remedies import logs_command
 from diagnose.survey import missing_pods
 from diagnose.times import seconds_since
 
-_PAUSE = "the Job controller makes the next pod after a pause: 10 s, doubled with each failure, at most 10 min"
+_PAUSE_TEXT = "the Job controller makes the next pod after a pause: 10 s, doubled with each failure, at most 10 min"
 
 
 @about_jobs
@@ -21,15 +21,15 @@ def back_off(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Jobs that lack pods after a pod of the Job has failed, unless the creation of the next pod was refused."""
     for child in case.unready_jobs(unexplained):
         uid = child.job.metadata.uid
-        last = _last_failed(case, uid)
+        last = _last_failed_pod(case, uid)
         if last is None or not missing_pods(child.job):
             continue
-        ended = seconds_since(last.ended_at, case.facts.now)
-        if not any(seconds_since(event.last_time, case.facts.now) < ended for event in case.refusals(uid)):
-            how, (failures, is_final) = how_it_failed(last), _failures(case, child, last)
+        ended_seconds_ago = seconds_since(last.ended_at, case.facts.now)
+        if not any(seconds_since(event.last_time, case.facts.now) < ended_seconds_ago for event in case.refusals(uid)):
+            how, (failures, is_final) = how_it_failed(last), _failure_count_text(case, child, last)
             logs = f"{logs_command(case.facts.jobset, child.name)} shows what it wrote"
             remedy = known_remedy(how, last.metadata.namespace, last.name, last.spec.node_name)
-            fix = "; ".join(filter(None, [remedy, logs, "" if is_final else _PAUSE]))
+            fix = "; ".join(filter(None, [remedy, logs, "" if is_final else _PAUSE_TEXT]))
             message = f"{ready_count(child.job)}; pod {last.name} has failed: {how}; {failures}"
             finding = Finding(Level.FAULT, "pod-failed", f"Job {child.name}: {message}", fix=fix, since=last.ended_at)
             yield KeyedFinding(child.name, how, finding)
@@ -48,28 +48,28 @@ def tolerated_failures(case: Case, unexplained: frozenset[str]) -> Iterator[Answ
         yield Answer(Finding(Level.NOTE, "failures", message, fix=fix))
 
 
-def _last_failed(case: Case, uid: str) -> SeenPod | None:
+def _last_failed_pod(case: Case, uid: str) -> SeenPod | None:
     """The pod of the Job with this UID that failed last, if it is known."""
     return max(case.failed_pods.get(uid, ()), key=lambda pod: (pod.ended_at, pod.name), default=None)
 
 
-def failed_before(case: Case, child: Child) -> str:
+def earlier_failures_text(case: Case, child: Child) -> str:
     """How often pods of a Job have failed and been replaced, and how the last pod failed; empty without failures."""
     job = case.jobs_by_uid[child.job.metadata.uid]
     if not job.status.failed:
         return ""
-    last = _last_failed(case, job.metadata.uid)
+    last = _last_failed_pod(case, job.metadata.uid)
     limit = "" if job.spec.backoff_limit_per_index is not None else f", backoffLimit allows {job.spec.backoff_limit}"
     how = f", the last in {last.name}: {how_it_failed(last)}" if last is not None else ""
     return f"{pluralize(job.status.failed, 'failure')} before{how}{limit}"
 
 
 def ready_count(job: Job) -> str:
-    """`1 of 4 pods ready`."""
+    """How many pods of a Job are ready, as in `1 of 4 pods ready`."""
     return f"{job.status.ready or 0} of {pluralize(pods_at_once(job.spec), 'pod')} ready"
 
 
-def _failures(case: Case, child: Child, pod: SeenPod) -> tuple[str, bool]:
+def _failure_count_text(case: Case, child: Child, pod: SeenPod) -> tuple[str, bool]:
     """The number of failures and its limit as a text, and whether these failures are too many to replace the pod."""
     job = case.jobs_by_uid[child.job.metadata.uid]
     if (limit := job.spec.backoff_limit_per_index) is not None:

@@ -51,8 +51,8 @@ class Case:
     def is_manager_missing(self) -> bool:
         """Whether no manager runs, as far as is known.
 
-        A manager without leader election runs without a holder of the lease. This is the case if the lease never had a
-        holder, and the set has Jobs or a status.
+        A manager without leader election needs no lease. Such a manager runs if the lease never had a holder and the
+        set has Jobs or a status.
         """
         lease, js = self.facts.lease, self.facts.jobset
         has_no_election = was_never_held(lease) and (bool(self.facts.jobs) or was_reconciled(js))
@@ -141,12 +141,12 @@ def is_unheld(lease: SeenLease | None, now: datetime) -> bool:
 
 
 def sort_facts(facts: Facts) -> Case:
-    """The case with these facts. The leader of a Job is its newest pod with index 0; live pods go first."""
+    """The case with these facts. The leader of a Job is the newest of its live pods with index 0, else of all."""
     survey = survey_jobs(facts.jobset, facts.jobs) if facts.jobs is not None else Survey()
     jobs = {job.metadata.uid: job for job in facts.jobs or ()}
-    unready = {child.name: child for child in survey.unready_jobs}
+    unready_jobs = {child.name: child for child in survey.unready_jobs}
     groups = forest(facts.jobset) if facts.jobs is not None else None
-    case = Case(facts, survey, jobs, unready, groups, _shortage(facts, survey))
+    case = Case(facts, survey, jobs, unready_jobs, groups, _shortage(facts, survey))
     for event in facts.pod_warnings:
         if seconds_since(event.last_time, facts.now) <= RECENT_WARNING_SECONDS:
             case.pod_warnings.setdefault(event.regarding.name, []).append(event)

@@ -23,8 +23,8 @@ _PLURAL = re.compile(r"[^aisu]s$")
 
 def noun(topology: str) -> str:
     """The noun for a domain, such as "rack": the last part of the label's key, in the singular."""
-    domain_noun = topology.rpartition("/")[2]
-    return _NOUNS.get(topology) or (domain_noun[:-1] if _PLURAL.search(domain_noun) else domain_noun)
+    last_part = topology.rpartition("/")[2]
+    return _NOUNS.get(topology) or (last_part[:-1] if _PLURAL.search(last_part) else last_part)
 
 
 def article(domain_noun: str) -> str:
@@ -39,19 +39,19 @@ def domain_of_job(pods: Iterable[SeenPod], topology: str) -> str:
 
 
 def domain_findings(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...]:
-    """How many domains there are and which Jobs hold them, for a leader without a node."""
+    """Findings about how many domains there are, and which Jobs hold them, for a leader without a node."""
     nodes, domain_noun = case.facts.node_labels, noun(topology)
     if nodes is None:
         return (_nodes_not_listed(topology, domain_noun),)
-    values = {name: labels[topology] for name, labels in nodes.items() if topology in labels}
-    if not values:
+    domain_by_node = {name: labels[topology] for name, labels in nodes.items() if topology in labels}
+    if not domain_by_node:
         return (_no_domains(topology, domain_noun, len(nodes)),)
-    domains = len(set(values.values()))
-    findings = _too_few_domains(case, topology, domain_noun, domains)
+    domain_count = len(set(domain_by_node.values()))
+    findings = _too_few_domains(case, topology, domain_noun, domain_count)
     if case.facts.holder_pods is None:
-        message = f"there are {pluralize(domains, domain_noun)}; who holds them is not known"
+        message = f"there are {pluralize(domain_count, domain_noun)}; who holds them is not known"
         return (*findings, Finding(Level.NOTE, "domains", message))
-    return (*findings, *_holder_findings(case, leader, values, domain_noun))
+    return (*findings, *_holder_findings(case, leader, domain_by_node, domain_noun))
 
 
 def excluded_by_jobs(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
@@ -100,32 +100,31 @@ def _no_domains(topology: str, domain_noun: str, nodes: int) -> Finding:
     return Finding(Level.FAULT, "no-domains", message, fix=fix)
 
 
-def _too_few_domains(case: Case, topology: str, domain_noun: str, domains: int) -> tuple[Finding, ...]:
+def _too_few_domains(case: Case, topology: str, domain_noun: str, domain_count: int) -> tuple[Finding, ...]:
     """At most one finding: the set has more exclusive Jobs than there are domains, so it never runs completely."""
     jobs = (job for job in case.facts.jobs or () if job.topology == topology)
     wanted = sum(job.outcome is None for job in jobs)
-    if wanted <= domains:
+    if wanted <= domain_count:
         return ()
-    has = f"the cluster has {pluralize(domains, domain_noun)}: they never run all at once"
+    has = f"the cluster has {pluralize(domain_count, domain_noun)}: they never run all at once"
     fix = f"add nodes in new {domain_noun}s, or lower replicas in a new JobSet"
     message = f"this JobSet has {wanted} exclusive Jobs, {has}"
     return (Finding(Level.FAULT, "too-few-domains", message, fix=fix),)
 
 
-def _holder_findings(case: Case, leader: SeenPod, domains: Mapping[str, str], domain_noun: str) -> Iterator[Finding]:
-    """One finding for each cause of `_HOLDER_TEXTS` for which the leader cannot have domains.
-
-    `domains`: the domain of each node. `domain_noun`: the noun for a domain.
-    """
-    pods_by_domain: dict[str, list[SeenPod]] = {domain: [] for domain in sorted(set(domains.values()))}
+def _holder_findings(
+    case: Case, leader: SeenPod, domain_by_node: Mapping[str, str], domain_noun: str
+) -> Iterator[Finding]:
+    """One finding for each cause of `_HOLDER_TEXTS` for which the leader cannot have domains."""
+    pods_by_domain: dict[str, list[SeenPod]] = {domain: [] for domain in sorted(set(domain_by_node.values()))}
     for pod in case.facts.holder_pods or ():
-        if pod.spec.node_name in domains and pod.job_uid != leader.job_uid:
-            pods_by_domain[domains[pod.spec.node_name]].append(pod)
-    groups: dict[str, dict[str, Sequence[SeenPod]]] = {cause: {} for cause in _HOLDER_TEXTS}
+        if pod.spec.node_name in domain_by_node and pod.job_uid != leader.job_uid:
+            pods_by_domain[domain_by_node[pod.spec.node_name]].append(pod)
+    holders_by_cause: dict[str, dict[str, Sequence[SeenPod]]] = {cause: {} for cause in _HOLDER_TEXTS}
     for domain, pods in pods_by_domain.items():
         cause, blocking_pods = _cause_of_domain(leader, pods)
-        groups[cause][domain] = blocking_pods
-    for cause, holders in groups.items():
+        holders_by_cause[cause][domain] = blocking_pods
+    for cause, holders in holders_by_cause.items():
         if not holders:
             continue
         jobs = {(pod.metadata.namespace, pod.job_uid or pod.name): pod for pods in holders.values() for pod in pods}
@@ -140,7 +139,7 @@ def _holder_findings(case: Case, leader: SeenPod, domains: Mapping[str, str], do
         fix = fix.format(domain_noun=domain_noun)
         nodes = case.facts.node_offers if cause == "free" else None
         taints = {} if nodes is None else nodes.blocking_taints(leader.spec)
-        if taints_by_node := {name: taint for name, taint in taints.items() if domains.get(name) in holders}:
+        if taints_by_node := {name: taint for name, taint in taints.items() if domain_by_node.get(name) in holders}:
             tainted_nodes = pluralize(len(taints_by_node), "node")
             message += f"; {tainted_nodes} there could hold it but for taints: {nodes_by_taint(taints_by_node)}"
             fix = f"{taint_remedy(taints_by_node)}; {fix}"

@@ -17,12 +17,12 @@ from diagnose.times import age, seconds_since
 from kube.model.field import MAX_NAMES
 
 WAITS_FOR_NODE = "restart-waits-for-node"
-"""The cause of findings about pods that are being deleted, but that their node does not end."""
+"""The cause of findings about pods that are being deleted and that their node does not end."""
 _OVERDUE_SECONDS = 10.0
 """A pod that still exists is overdue this number of seconds after the end of its grace period."""
-_JOB_CONTROLLER = "batch.kubernetes.io/"
-"""Prefix of the finalizer of the Job controller, which removes its finalizer without help."""
-_POLICY_MARGIN = 60.0
+_JOB_CONTROLLER_PREFIX = "batch.kubernetes.io/"
+"""Prefix of the finalizer of the Job controller. It needs no fix, since the Job controller removes it by itself."""
+_POLICY_MARGIN_SECONDS = 60.0
 """Seconds that the manager may take to act on a failed node once `afterSeconds` of the policy are over."""
 _GATE_FIX = f"start the manager with --feature-gates={GATE}=true"
 _FAULTS_BY_TAINT = {
@@ -30,11 +30,11 @@ _FAULTS_BY_TAINT = {
     OUT_OF_SERVICE: "out of service",
     "node.kubernetes.io/not-ready": "not ready",
 }
-"""Keys of taints on nodes that have failed, and the fault in words."""
+"""The faults of nodes in words, by the key of the taint that Kubernetes or an administrator sets."""
 
 
 def describe_disruption(event: SeenEvent) -> str:
-    """The participle that says what happened to the pod of the event, such as `preempted by pod team-b/urgent-0`."""
+    """What happened to the pod of the event, as the end of `the pod was …`: `preempted by pod team-b/urgent-0`."""
     match event.reason:
         case "Preempted":
             if event.related and event.related.name:
@@ -86,12 +86,12 @@ def failed_nodes(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindi
     for child in case.unready_jobs(unexplained):
         for pod in case.pods_of(child):
             if pod.is_silent and (node := pod.spec.node_name) in case.facts.nodes_by_name:
-                state, since = _node_fault(case.facts.nodes_by_name[node])
-                if state:
-                    message = f"Job {child.name}: pod {pod.name} is on node {node}, {state}"
+                fault, since = _node_fault(case.facts.nodes_by_name[node])
+                if fault:
+                    message = f"Job {child.name}: pod {pod.name} is on node {node}, {fault}"
                     fix = f"if the node is off for good: {_pod_deletion_command(case, node)}"
                     finding = Finding(Level.FAULT, "node-failed", message, _policy_findings(case, since), fix, since)
-                    yield KeyedFinding(child.name, (node, state), finding)
+                    yield KeyedFinding(child.name, (node, fault), finding)
                     break
 
 
@@ -138,7 +138,7 @@ def _time_left(case: Case, since: str) -> float | None:
     None if the policy should have acted, or there is no policy, or `since` is not known.
     """
     policy, waited = case.facts.jobset.failure_policy.node_failure, seconds_since(since, case.facts.now)
-    if policy is None or waited >= policy.after_seconds + _POLICY_MARGIN:
+    if policy is None or waited >= policy.after_seconds + _POLICY_MARGIN_SECONDS:
         return None
     return max(policy.after_seconds - waited, 0)
 
@@ -154,30 +154,28 @@ def _ending_pod_findings(case: Case, pods: Iterable[SeenPod]) -> Iterator[Findin
     ending = [pod for pod in pods if (name := pod.spec.node_name) not in nodes or _may_end(case, nodes[name], pod)]
     seconds_over = {pod.name: seconds_since(pod.metadata.deletion_timestamp, now, unknown=0) for pod in ending}
     overdue = [pod for pod in ending if seconds_over[pod.name] > _OVERDUE_SECONDS]
-    for group in (overdue, [pod for pod in ending if seconds_over[pod.name] <= _OVERDUE_SECONDS]):
-        if not group:
-            continue
+    in_time = [pod for pod in ending if seconds_over[pod.name] <= _OVERDUE_SECONDS]
+    for group in filter(None, (overdue, in_time)):
         pod = min(group, key=lambda pod: (-seconds_over[pod.name], pod.name))
         is_single, meta = len(group) == 1, pod.metadata
         subject = f"pod {pod.name} on node {pod.spec.node_name} is" if is_single else _several_pods_are(group, pod)
         grace = f"{'its' if is_single else 'the'} grace period of {meta.deletion_grace_period_seconds or 0} s"
-        finalizers = [name for name in meta.finalizers if not name.startswith(_JOB_CONTROLLER)]
-        if group is not overdue:
+        finalizers = [name for name in meta.finalizers if not name.startswith(_JOB_CONTROLLER_PREFIX)]
+        if group is in_time:
             message = f"{subject} being deleted: {grace} ends in {age(-seconds_over[pod.name])}"
             yield Finding(Level.WAITS, "pod-ending", message, fix="wait until then")
         else:
-            finalizer_text = f": finalizer {finalizers[0]} holds it" if finalizers else ""
-            message = (
-                f"{subject} being deleted, overdue by {age(seconds_over[pod.name])}: {grace} is over{finalizer_text}"
-            )
-            fix = "look at the controller that the finalizer is named after: it has to remove it"
-            fix = fix if finalizers else _overdue_fix(pod)
+            message = f"{subject} being deleted, overdue by {age(seconds_over[pod.name])}: {grace} is over"
+            fix = _overdue_fix(pod)
+            if finalizers:
+                message = f"{message}: finalizer {finalizers[0]} holds it"
+                fix = "look at the controller that the finalizer is named after: it has to remove it"
             yield Finding(Level.FAULT, "pod-overdue", message, fix=fix, since=meta.deletion_timestamp or "")
 
 
 def _may_end(case: Case, node: SeenNode | None, pod: SeenPod) -> bool:
     """Whether the node may still end the pod."""
-    return node is not None and not _blocking_taint(case, node, pod)[0]
+    return node is not None and not _dead_node_taint(case, node, pod)[0]
 
 
 def _several_pods_are(pods: list[SeenPod], first: SeenPod) -> str:
@@ -209,7 +207,8 @@ def _node_findings(case: Case, pods: Iterable[SeenPod]) -> tuple[Finding, ...]:
     for pod in pods:
         if pod.spec.node_name in case.facts.nodes_by_name:
             by_node.setdefault(pod.spec.node_name, []).append(pod)
-    findings = (_node_finding(case, name, case.facts.nodes_by_name[name], pods) for name, pods in by_node.items())
+    nodes = case.facts.nodes_by_name
+    findings = (_node_finding(case, name, nodes[name], pods_there) for name, pods_there in by_node.items())
     return tuple(finding for finding in findings if finding is not None)
 
 
@@ -220,25 +219,25 @@ def _node_finding(case: Case, name: str, node: SeenNode | None, pods: list[SeenP
     force = f"kubectl delete pod -n {pods[0].metadata.namespace} {names} --grace-period=0 --force"
     level, because = Level.WAITS, tuple[Finding, ...]()
     if node is None:
-        state, since = "which does not exist any more", ""
+        fault, since = "which does not exist any more", ""
         fix = f"wait: Kubernetes deletes such pods within two minutes; or {force}"
     else:
-        taint, since = _blocking_taint(case, node, pods[0])
+        taint, since = _dead_node_taint(case, node, pods[0])
         if not taint:
             return None
-        state = f"which has the taint {taint}"
+        fault = f"which has the taint {taint}"
         fix = "wait: Kubernetes deletes the pods of a node with this taint while the node is not ready"
         if taint != OUT_OF_SERVICE:
             fence = f"kubectl taint nodes {name} {OUT_OF_SERVICE}=nodeshutdown:NoExecute"
             risk = "which risks two processes for one rank if the node is only cut off"
             fix = f"once the machine is off or fenced: {fence}; or {force}, {risk}"
             level, because = _forced_deletion(case, since)
-    message = f"{subject} being deleted on node {name}, {state}"
+    message = f"{subject} being deleted on node {name}, {fault}"
     return Finding(level, WAITS_FOR_NODE, message, because=because, fix=fix, since=since)
 
 
-def _blocking_taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]:
-    """The key of the taint for which the node does not end the pod, and the time of the taint; both may be empty.
+def _dead_node_taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]:
+    """The key of the taint that shows that the node does not end the pod, and when it was added; else both are empty.
 
     The kubelet of a node that is not ready, or that has any other taint with the effect NoExecute, may still end pods.
     So these taints count only once the grace period of the pod is over.
@@ -250,7 +249,7 @@ def _blocking_taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]
 
 
 def _forced_deletion(case: Case, since: str) -> tuple[Level, tuple[Finding, ...]]:
-    """A level and a finding on whether the manager deletes the pods of a node that has failed at `since`."""
+    """Whether the manager deletes the pods of a node that has failed at `since`: one finding, and the level for it."""
     policy, seconds_left = case.facts.jobset.failure_policy.node_failure, _time_left(case, since)
     field, level, fix = "spec.failurePolicy.nodeFailure.forceDeletePods", Level.FAULT, ""
     if policy is None or not policy.force_delete_pods:

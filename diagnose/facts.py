@@ -113,7 +113,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
         return max((end.finished_at or "" for _, end in self._ended_containers), default="")
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         ready = self.status.condition("Ready")
         return ready is not None and ready.status == "True"
 
@@ -127,7 +127,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
     def is_silent(self) -> bool:
         """Whether the pod is Running and not ready, although no container waits or has failed. Its node may be gone."""
         is_running = self.status.phase == "Running" and bool(self.spec.node_name)
-        return is_running and not self.ready and not self.has_stopped_container
+        return is_running and not self.is_ready and not self.has_stopped_container
 
     @property
     def running_init_container(self) -> str:

@@ -152,7 +152,7 @@ class _Gatherer:
         facts.nodes_by_name |= await look_up.nodes(reader, (pod for pod in pods if pod.is_silent))
         unhandled = [pod for pod in pods if pod.is_unhandled and pod.spec.resource_claims]
         facts.device_claim_exists = await look_up.device_claims(reader, unhandled)
-        unready_names = {pod.name for pod in pods if pod.is_live and pod.spec.node_name and not pod.ready}
+        unready_names = {pod.name for pod in pods if pod.is_live and pod.spec.node_name and not pod.is_ready}
         if pod_names := unready_names.union(pod.name for pod in unhandled):
             facts.pod_warnings = await self._warnings("regarding.kind=Pod", pod_names, FEW_PAGES)
         leaders = [pod for pod in pods if pod.metadata.topology in topologies and pod.metadata.leads]
@@ -268,7 +268,7 @@ class _Gatherer:
             unexplained = [uid for child in survey.unready_jobs if (uid := child.job.metadata.uid) not in explained]
             for uid in unexplained[:MAX_EXAMPLES]:
                 running = await self._page("Running", f"{keys.JOB_UID}={uid}")
-                pods += [pod for pod in running if not pod.ready and not pod.metadata.leads]
+                pods += [pod for pod in running if not pod.is_ready and not pod.metadata.leads]
             # A replaced leader has to go to the domain of its followers, which one running follower shows.
             started_uids = {child.job.metadata.uid for child in survey.unready_jobs if child.job.status.ready}
             exclusive_leaders = (pod for pod in pods if pod.metadata.leads and pod.metadata.topology)

@@ -25,7 +25,7 @@ from diagnose.wording import NO_PLACEMENT, is_about_group, shortfall, without_re
 from kube.model.field import join_names
 from kube.model.meta import Condition, find
 
-_FIXES = {
+_FIXES_BY_REASON = {
     "WaitingForOldGroups": WAIT_FOR_PODS,
     "NameConflict": "delete that object, or recreate the JobSet under another name: the manager tries again by itself",
     "Discovering": "look again in a moment",
@@ -34,7 +34,7 @@ _FIXES = {
 _DEFAULT_FIX = (
     "the manager looks again every 15 s and goes on by itself; to run without groups, leave spec.scheduling out"
 )
-_FAULTS = {"FeatureGateDisabled", "APIUnavailable", "CompositePodGroupUnavailable", "FieldDropped", "NameConflict"}
+_USER_FAULTS = {"FeatureGateDisabled", "APIUnavailable", "CompositePodGroupUnavailable", "FieldDropped", "NameConflict"}
 
 
 def missing_groups(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
@@ -45,8 +45,8 @@ def missing_groups(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     message = f"the groups that spec.scheduling asks for are not there: {condition.reason}: {condition.message}"
     level, fix, waiting_jobs = Level.NOTE, "", frozenset[str]()
     if not _has_jobs_without_groups(case):
-        level = Level.FAULT if condition.reason in _FAULTS else Level.WAITS
-        fix, waiting_jobs = _FIXES.get(condition.reason, _DEFAULT_FIX), unexplained & _unstarted_jobs(case)
+        level = Level.FAULT if condition.reason in _USER_FAULTS else Level.WAITS
+        fix, waiting_jobs = _FIXES_BY_REASON.get(condition.reason, _DEFAULT_FIX), unexplained & _unstarted_jobs(case)
     yield Answer(
         Finding(level, "groups-not-ready", message, fix=fix, since=condition.last_transition_time), waiting_jobs
     )

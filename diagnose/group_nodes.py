@@ -29,11 +29,11 @@ def levels(path: Sequence[Group]) -> list[str]:
 
 
 def _label_findings(root: Group, nodes: Nodes) -> list[Finding]:
-    """Findings about topology labels that no node has, or about labels of one path that no node has together."""
+    """Findings about topology labels that no node has; else about labels of one path that no node has together."""
     keys = dict.fromkeys(group.topology for group in root.walk() if group.topology)
-    lacks = [(key, lack) for key in keys if (lack := nodes.missing_label(key)) is not None]
-    if lacks:
-        return [_label_finding(lack.message, lack.fix, key) for key, lack in lacks]
+    missing_labels = [(key, missing) for key in keys if (missing := nodes.missing_label(key)) is not None]
+    if missing_labels:
+        return [_label_finding(missing.message, missing.fix, key) for key, missing in missing_labels]
     for path_keys in dict.fromkeys(tuple(levels(path)) for path in paths(root)):
         if not nodes.has_domains(path_keys):
             return [_label_finding(f"no node has the labels {' and '.join(path_keys)} at once", "", *path_keys)]
@@ -43,9 +43,8 @@ def _label_findings(root: Group, nodes: Nodes) -> list[Finding]:
 def _label_finding(message: str, first_fix: str, *keys: str) -> Finding:
     """The finding about labels that nodes lack. `first_fix`: the beginning of the fix, ending in a comma, or empty."""
     label = f"kubectl label node NODE {' '.join(f'{key}=VALUE' for key in keys)}"
-    fix = (
-        f"{first_fix}{'or ' if first_fix else ''}{label}; kubectl get nodes --show-labels shows the labels of the nodes"
-    )
+    show = "kubectl get nodes --show-labels shows the labels of the nodes"
+    fix = f"{first_fix}{'or ' if first_fix else ''}{label}; {show}"
     return Finding(Level.FAULT, "no-such-label", message, fix=fix)
 
 

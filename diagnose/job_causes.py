@@ -12,7 +12,7 @@ from diagnose.answers import Answer, KeyedFinding, about_jobs
 from diagnose.case import Case
 from diagnose.ends import deletion_delays, earlier_deletion_delays
 from diagnose.finding import WAIT_FOR_PODS, Finding, Level, pluralize
-from diagnose.manager_causes import RIGHTS, idle_manager
+from diagnose.manager_causes import RIGHTS_FIX, idle_manager
 from diagnose.quota import QuotaRefusal, quota_refusal, update_refusal
 from diagnose.remedies import refusal_remedy
 from diagnose.survey import missing_pods
@@ -21,11 +21,11 @@ from diagnose.wording import NO_RIGHT
 from kube.model.field import join_names
 from kube.model.meta import Owner, find
 
-_HOLD_JOBS_BACK = {
+_REFUSAL_REASONS = {
     *(keys.JOB_CREATION_FAILED, keys.SERVICE_CREATION_FAILED, "PVCCreationFailed", "SchedulingObjectsFailed"),
 }
 """Reasons of Warnings that a Job, or an object that has to be created before Jobs, was refused."""
-_OTHER_OWNER = "exists already and belongs to"
+_FOREIGN_SERVICE = "exists already and belongs to"
 """Part of the note of a Warning about a Service of another owner. Such a Service does not delay Jobs."""
 BEGIN_SECONDS = 30.0
 """Seconds after the completion of a Job within which missing Jobs of the next stage are normal."""
@@ -156,7 +156,7 @@ def _refused_jobs(case: Case, refusal: SeenEvent, number: int, message: str) -> 
     quota = quota_refusal(refusal.note)
     if quota is None:
         fix = "fix what the message names: the manager tries again by itself"
-        fix = f"{RIGHTS}; it tries again by itself" if NO_RIGHT.search(refusal.note) else fix
+        fix = f"{RIGHTS_FIX}; it tries again by itself" if NO_RIGHT.search(refusal.note) else fix
         because = Finding(Level.FAULT, "refused", refusal.note, since=refusal.first_time)
         return Finding(Level.FAULT, "missing", message, because=(because,), fix=fix)
     total = case.survey.job_count
@@ -169,7 +169,7 @@ def _refused_jobs(case: Case, refusal: SeenEvent, number: int, message: str) -> 
 
 def holds_jobs_back(event: SeenEvent) -> bool:
     """Whether the Warning explains why Jobs are missing."""
-    return event.reason in _HOLD_JOBS_BACK and _OTHER_OWNER not in event.note
+    return event.reason in _REFUSAL_REASONS and _FOREIGN_SERVICE not in event.note
 
 
 def _beginning_rjobs(case: Case) -> frozenset[str]:

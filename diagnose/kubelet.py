@@ -14,26 +14,26 @@ from api.pending import Trouble, clean_words, trouble_of
 from diagnose.facts import SeenPod
 from diagnose.remedies import find_fix
 
-_KILLED = 137
+_SIGKILL_CODE = 137
 _EXIT_CODES = {
     128: "the container could not be started",
     126: "the command may not be executed",
     127: "the command was not found",
     134: "aborted, SIGABRT",
-    _KILLED: "killed, SIGKILL: often for lack of memory",
+    _SIGKILL_CODE: "killed, SIGKILL: often for lack of memory",
     139: "crashed, SIGSEGV",
     143: "ended from outside, SIGTERM",
 }
 """Meanings of exit codes of shells and container runtimes."""
 _NOT_FOR_MEMORY = "killed, SIGKILL; the kubelet does not say OOMKilled"
-_PROBE = re.compile("(Startup|Liveness|Readiness) probe (failed|errored)")
+_FAILED_PROBE = re.compile("(Startup|Liveness|Readiness) probe (failed|errored)")
 _ENDING_WARNINGS = re.compile("^Unhealthy: (Startup|Liveness) probe|^FailedPostStartHook")
 """Reasons and notes of Warnings about probes and hooks that made a kubelet end a container."""
 _CONTAINER_PATH = re.compile(r"spec\.\w+\{(.+)\}")
 _START_FAILURES = re.compile("^Failed(Mount|AttachVolume|MapVolume|CreatePod)|^NetworkNotReady|^HostPortConflict")
 """Reasons of Warnings about pods whose containers the kubelet cannot create yet."""
 _RETRIED = "the kubelet tries again by itself"
-_REFUSED = (
+_REFUSED_FIX = (
     "the kubelet of node {node} refused it after it was bound: kubectl describe node {node} shows what the node has"
     " left, and its labels; a device plugin there may have to be restarted"
 )
@@ -105,10 +105,10 @@ _REMEDIES: dict[str, str] = {
         " [{name}] decides about such pods in a new JobSet"
     ),
     r"^(OutOf\w+|NodeAffinity|UnexpectedAdmissionError|PodFitsOn\w+)": (
-        f"{_REFUSED}; a rule of the failure policy with onPodReasons: [{{name}}] decides about such pods in a new"
+        f"{_REFUSED_FIX}; a rule of the failure policy with onPodReasons: [{{name}}] decides about such pods in a new"
         " JobSet"
     ),
-    "Pod was rejected|Predicate .* failed": _REFUSED,
+    "Pod was rejected|Predicate .* failed": _REFUSED_FIX,
 }
 """Patterns of messages of a kubelet, each with its fix. The first match counts."""
 
@@ -128,7 +128,7 @@ class Reason(NamedTuple):
 
 def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
     """Why a live pod is not ready, by its containers and the newest Warnings about it; None if unknown."""
-    problem, probe = pod.trouble, next((event for event in warnings if _PROBE.search(event.note)), None)
+    problem, probe = pod.trouble, next((event for event in warnings if _FAILED_PROBE.search(event.note)), None)
     if problem is not None:
         ending_warnings = (event for event in warnings if _ENDING_WARNINGS.search(f"{event.reason}: {event.note}"))
         ending_warning = next(ending_warnings, None) if problem.last_end else None
@@ -149,7 +149,7 @@ def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
 def crash_loop(pod: SeenPod) -> Trouble | None:
     """The last failure of a container of a ready pod; None without a failure, or if the pod is not ready."""
     statuses = (replace(status, ready=False) for status in pod.status.container_statuses if status.restart_count)
-    return next(filter(None, map(trouble_of, statuses)), None) if pod.ready else None
+    return next(filter(None, map(trouble_of, statuses)), None) if pod.is_ready else None
 
 
 def _warning_text(event: SeenEvent) -> str:
@@ -181,7 +181,7 @@ def meaning_of(code: int | None, *, is_from_kubelet: bool) -> str:
 
     `is_from_kubelet`: the kubelet reported the end of the container, so it would have said OOMKilled.
     """
-    return _NOT_FOR_MEMORY if is_from_kubelet and code == _KILLED else _EXIT_CODES.get(code or 0, "")
+    return _NOT_FOR_MEMORY if is_from_kubelet and code == _SIGKILL_CODE else _EXIT_CODES.get(code or 0, "")
 
 
 def how_it_failed(pod: SeenPod) -> str:

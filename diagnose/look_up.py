@@ -168,7 +168,7 @@ async def deleted_pods(reader: Reader, selectors: Sequence[str]) -> tuple[SeenPo
         options: ListOptions = {"label_selector": labels, "field_selector": "spec.nodeName!="}
         pods += await reader.collect(PODS, SeenPod, subject, note, pages=1, **options) or ()
     ending = (pod for pod in pods if pod.metadata.deletion_timestamp is not None)
-    return tuple(sorted(ending, key=lambda pod: (pod.ready, pod.metadata.deletion_timestamp or "", pod.name)))
+    return tuple(sorted(ending, key=lambda pod: (pod.is_ready, pod.metadata.deletion_timestamp or "", pod.name)))
 
 
 async def late_agent_pods(reader: Reader, js: JobSet, jobs: Container[str]) -> tuple[Pod, ...]:

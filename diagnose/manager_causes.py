@@ -21,24 +21,25 @@ from manifests.naming import OTHER_MANAGER, RESTORE_MANAGER
 IDLE_SECONDS = 60.0
 """Seconds without Jobs and status after which a manager that holds the lease counts as idle."""
 _NO_MANAGER, _NOT_READY = "no-manager", "manager-not-ready"
-UNMANAGED = (_NO_MANAGER, _NOT_READY)
-"""Causes of findings that no manager holds the lease. These findings are the same for all JobSets."""
-_FLAG = f"-n {keys.MANAGER_NAMESPACE}"
+CAUSES_WITHOUT_MANAGER = (_NO_MANAGER, _NOT_READY)
+"""The causes of the findings of `missing_manager`, which are the same for all JobSets."""
+_NAMESPACE = f"-n {keys.MANAGER_NAMESPACE}"
+"""The argument of kubectl for the namespace of the manager."""
 _START_FIX = (
-    f"kubectl {_FLAG} get deployments,pods shows what there is; a Deployment with 0 replicas is started by kubectl"
-    f" {_FLAG} scale deployment --all --replicas=1, one whose pods do not work by kubectl {_FLAG} rollout restart"
-    " deployment; on your own machine: make run in a clone, or after a demo jobset cluster status, which says as well"
-    " what one that runs and is not ready lacks. A manager without --leader-elect or in another namespace is not seen"
-    " here"
+    f"kubectl {_NAMESPACE} get deployments,pods shows what there is; a Deployment with 0 replicas is started by kubectl"
+    f" {_NAMESPACE} scale deployment --all --replicas=1, one whose pods do not work by kubectl {_NAMESPACE} rollout"
+    " restart deployment; on your own machine: make run in a clone, or after a demo jobset cluster status, which says"
+    " as well what one that runs and is not ready lacks. A manager without --leader-elect or in another namespace is"
+    " not seen here"
 )
 """How to start a manager."""
 _NOT_DONE = "neither created nor restarted nor placed"
 _LOG_FIX = "the message says what to do, or the log of that manager; jobset cluster status asks one on your own machine"
 NOTE_SECONDS = 60.0
 """Seconds for which the note of a manager at the lease counts. A manager writes it every half minute."""
-_NOTE = re.compile(r"(?P<time>\S+) (?P<manager>\S+): (?P<reason>.+)", re.DOTALL)
-_NO_RIGHT = re.compile("403 Forbidden|the manager may not")
-RIGHTS = "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"
+_NOTE_PATTERN = re.compile(r"(?P<time>\S+) (?P<manager>\S+): (?P<reason>.+)", re.DOTALL)
+_MISSING_RIGHT = re.compile("403 Forbidden|the manager may not")
+RIGHTS_FIX = "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"
 
 
 def no_manager(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
@@ -70,29 +71,30 @@ def other_manager(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
 
 
 def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetime, created: str = "") -> Finding:
-    """The finding that no manager holds the lease. A manager that is not ready does not acquire the lease.
+    """The finding that no manager holds the lease: none runs, or one runs and is not ready.
 
-    `created`: the creation of the JobSet as RFC 3339, if the finding is about one JobSet.
+    `managers`: the live pods of the manager. `created`: the creation of the JobSet as RFC 3339, if the finding is about
+    one JobSet.
     """
     renewed = (lease.spec.renew_time if lease else None) or ""
     since = max(renewed, created) if renewed else ""
     if note := _readiness_note(lease, now):
         name, predicate, fix = note
         message = f"manager {name} runs and {predicate}; until then Jobs are {_NOT_DONE}"
-        if fix != RIGHTS and name in {manager.name for manager in managers}:
+        if fix != RIGHTS_FIX and name in {manager.name for manager in managers}:
             fix = _ask_manager(name)
         return Finding(Level.FAULT, _NOT_READY, message, fix=fix, since=since)
     message = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
     reasons = "none runs, or one that runs may not take it"
     message = f"{message} in namespace {keys.MANAGER_NAMESPACE} ({reasons}): Jobs are {_NOT_DONE}"
     cause, fix = _NO_MANAGER, _START_FIX
-    pod = None if any(manager.ready for manager in managers) else next(iter(managers), None)
+    pod = None if any(manager.is_ready for manager in managers) else next(iter(managers), None)
     if pod is not None and pod.status.phase == "Running" and not pod.has_stopped_container:
         cause, fix = _NOT_READY, _ask_manager(pod.name)
         message = f"{message}; manager {pod.name} runs and is not ready"
     elif pod is not None:
-        cause, describe = _NOT_READY, f"kubectl describe pod {_FLAG} {pod.name}"
-        fix = f"kubectl logs {_FLAG} {pod.name} --previous; {describe}" if pod.trouble else describe
+        cause, describe = _NOT_READY, f"kubectl describe pod {_NAMESPACE} {pod.name}"
+        fix = f"kubectl logs {_NAMESPACE} {pod.name} --previous; {describe}" if pod.trouble else describe
         message = f"{message}; manager {pod.name} does not run: {pod.trouble or pod.status.phase}"
     return Finding(Level.FAULT, cause, message, fix=fix, since=since)
 
@@ -100,19 +102,19 @@ def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: d
 def _readiness_note(lease: SeenLease | None, now: datetime) -> tuple[str, str, str] | None:
     """The recent note at the lease that a manager is not ready: its name, a predicate with the reason, and the fix."""
     note = lease.metadata.annotations.get(keys.NOT_READY, "") if lease else ""
-    if (match := _NOTE.fullmatch(note)) is None:
+    if (match := _NOTE_PATTERN.fullmatch(note)) is None:
         return None
     ago, reason = seconds_since(match["time"], now), match["reason"]
     if ago > NOTE_SECONDS:
         return None
-    fix = RIGHTS if _NO_RIGHT.search(reason) else _LOG_FIX
+    fix = RIGHTS_FIX if _MISSING_RIGHT.search(reason) else _LOG_FIX
     return match["manager"], f"is not ready: {reason} (said {age(ago)} ago)", fix
 
 
 def _ask_manager(pod: str) -> str:
     """How to ask a manager why it is not ready."""
     path = f"/api/v1/namespaces/{keys.MANAGER_NAMESPACE}/pods/{pod}:8081/proxy/readyz?verbose"
-    return f'kubectl get --raw "{path}" names missing rights and caches; kubectl logs {_FLAG} {pod}'
+    return f'kubectl get --raw "{path}" names missing rights and caches; kubectl logs {_NAMESPACE} {pod}'
 
 
 def idle_manager(case: Case) -> Finding | None:
@@ -126,7 +128,7 @@ def idle_manager(case: Case) -> Finding | None:
     holder = (lease.spec.holder_identity or "").partition("_")[0]
     pod = next((pod for pod in case.facts.manager_pods if pod.name == holder), None)
     message = f"a manager runs ({holder} holds the lease) and has done nothing for {age(waited)}"
-    if pod is not None and not pod.ready:
+    if pod is not None and not pod.is_ready:
         message = f"{message}; it is not ready: a right is missing, or a cache is not filled"
     else:
         message = f"{message}: may it list what it reads?"
@@ -162,7 +164,7 @@ def unwritten_status(case: Case, _unexplained: frozenset[str]) -> Iterator[Answe
         "status-not-written",
         f"its {completed} {age(ago)} ago, and no manager has written that into its status",
         because=because,
-        fix="" if because else f"{_LOGS}; if it lacks a right: {RIGHTS}",
+        fix="" if because else f"{_LOGS}; if it lacks a right: {RIGHTS_FIX}",
         since=since,
     )
     yield Answer(finding, state=State.WAITING)

@@ -1,7 +1,4 @@
-"""Finds why no node takes a pod.
-
-Nodes lack something, or do not declare a feature, or JobSets use the resources. Pure.
-"""
+"""Finds why no node takes a pod: nodes lack something, do not declare a feature, or are in use by JobSets. Pure."""
 
 from collections import defaultdict
 from dataclasses import replace

@@ -62,8 +62,8 @@ class _Node(NamedTuple):
         return int(min([self.offers.get("pods", _DEFAULT_MAX_PODS), *by_resource]))
 
 
-class Lack(NamedTuple):
-    """A sentence about a label that no node has, the beginning of a fix, and the value that the user likely meant."""
+class MissingLabel(NamedTuple):
+    """A label that no node has: a sentence about it, the beginning of a fix, and the value that was likely meant."""
 
     message: str = ""
     fix: str = ""
@@ -268,12 +268,12 @@ class Nodes:
         message = f"no node meets its required node affinity ({spec.affinity_words})"
         message += f" and has {selector}" if selector else ""
         candidates = (self.missing_label(demand.key, demand.values) for demand in spec.demanded_labels)
-        missing_label = next((missing_label for missing_label in candidates if missing_label is not None), Lack())
+        missing_label = next(filter(None, candidates), MissingLabel())
         message = f"{message}; {missing_label.message}" if missing_label.message else message
         fix = f"{missing_label.fix or 'write another node affinity in a new JobSet, '}or label a node; {show}"
         return Finding(Level.FAULT, "no-such-label", message, fix=fix)
 
-    def missing_label(self, key: str, wanted: Sequence[str] = ()) -> Lack | None:
+    def missing_label(self, key: str, wanted: Sequence[str] = ()) -> MissingLabel | None:
         """The lack if no node has the label with one of the `wanted` values, or with any value if `wanted` is empty."""
         values = sorted({node.labels[key] for node in self._nodes if key in node.labels})
         if not values:
@@ -281,13 +281,14 @@ class Nodes:
             meant = nearest(key, self._all_keys)
             meant = meant if nearest(key.rpartition("/")[2], [meant.rpartition("/")[2]]) else ""
             message = f"no node has a label {key} at all" + (f": did you mean {meant}?" if meant else "")
-            return Lack(message, f"write {meant} for {key} in a new JobSet, " if meant else "")
+            return MissingLabel(message, f"write {meant} for {key} in a new JobSet, " if meant else "")
         if not wanted or not set(wanted).isdisjoint(values):
             return None
         meant = next((close for value in wanted[:MAX_NAMES] if (close := nearest(value, values))), "")
         values.sort(key=lambda value: value != meant)
-        has = f"nodes have {join_names([f'{key}={value}' for value in values])}"
-        return Lack(has, f"choose a value of {key} that nodes have ({join_names(values)}) in a new JobSet, ", meant)
+        message = f"nodes have {join_names([f'{key}={value}' for value in values])}"
+        fix = f"choose a value of {key} that nodes have ({join_names(values)}) in a new JobSet, "
+        return MissingLabel(message, fix, meant)
 
     def _size_finding(self, needs: Amounts, chosen: Sequence[_Node]) -> Finding:
         """The finding that no chosen node has as much as the pod requests, of one resource or of all resources."""

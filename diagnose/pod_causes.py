@@ -11,7 +11,7 @@ from api.pending import clean_words
 from api.pod import DEFAULT_SCHEDULER, PodCondition
 from controllers.planning.child_jobs import Child
 from diagnose.answers import KeyedFinding, about_jobs
-from diagnose.back_off import failed_before, ready_count
+from diagnose.back_off import earlier_failures_text, ready_count
 from diagnose.case import Case
 from diagnose.claims import unbound_claim
 from diagnose.domains import GUIDE, article, domain_findings, domain_of_job, excluded_by_jobs, noun
@@ -236,7 +236,7 @@ def pods_without_scheduler(case: Case, unexplained: frozenset[str]) -> Iterator[
 def failing_containers(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods with a container that cannot start or keeps failing: one finding for each Job and reason."""
     for child, pods in case.pods_where(
-        unexplained, lambda pod: pod.is_live and bool(pod.spec.node_name) and not pod.ready
+        unexplained, lambda pod: pod.is_live and bool(pod.spec.node_name) and not pod.is_ready
     ):
         kinds: dict[tuple[str, ...], list[tuple[SeenPod, Reason]]] = {}
         for pod in pods:
@@ -254,9 +254,9 @@ def failing_containers(case: Case, unexplained: frozenset[str]) -> Iterator[Keye
 def unready_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Jobs that are not ready for no other cause: their pods start, or run and are not ready."""
     for child in case.unready_jobs(unexplained):
-        pods = [pod for pod in case.pods_of(child) if pod.is_live and not pod.ready]
+        pods = [pod for pod in case.pods_of(child) if pod.is_live and not pod.is_ready]
         starting = [pod for pod in pods if pod.status.phase == "Pending"]
-        failed = failed_before(case, child)
+        failed = earlier_failures_text(case, child)
         message, fix = f"Job {child.name}: {ready_count(child.job)}", ""
         if starting:
             node, init = starting[0].spec.node_name, starting[0].running_init_container

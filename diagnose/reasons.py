@@ -109,7 +109,7 @@ def explain(facts: Facts) -> Explanation:
     state = (first and first.state) or (State.RUNNING if is_running else State.WAITING)
     headline = first.headline if first else ""
     beginning = f"{state.phrase}: {headline};" if headline else f"{state.phrase},"
-    counts = "" if any(answer.is_final for answer in answers) else _counts(case)
+    counts = "" if any(answer.is_final for answer in answers) else _ready_text(case)
     root = Finding(
         level,
         state.phrase.replace(" ", "-"),
@@ -132,11 +132,11 @@ def _answers(case: Case) -> Iterator[Answer]:
             yield answer
             if answer.is_final:
                 return
-            explained |= answer.jobs
+            explained |= answer.explained_jobs
         unexplained -= explained
 
 
-def _counts(case: Case) -> str:
+def _ready_text(case: Case) -> str:
     survey = case.survey
     is_known = case.facts.jobs is not None
     return f"{survey.settled_count} of {pluralize(survey.job_count, 'Job')} ready or done" if is_known else ""

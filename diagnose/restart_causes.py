@@ -25,6 +25,7 @@ from diagnose.wording import DEADLINE_EXCEEDED
 from kube.model.field import join_names
 
 _MAX_ATTEMPTS = 3
+"""At most this many failed attempts are listed."""
 
 
 def attempt_words(failed: FailedAttempt) -> str:

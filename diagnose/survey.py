@@ -59,12 +59,10 @@ class Survey:
     def rjobs_behind_settled_jobs(self, beginning: Container[str]) -> frozenset[str]:
         """The ReplicatedJobs in `unmet_conditions` that wait only for settled Jobs, directly or through each other.
 
-        `beginning`: names of ReplicatedJobs whose Jobs are being created.
+        `beginning`: names of ReplicatedJobs whose Jobs are being created. They count as settled.
         """
-        names = (
-            *(position.replicated_job.name for position in self.missing_jobs),
-            *(child.replicated_job for child in self._unsettled_jobs),
-        )
+        rjobs_of_missing_jobs = (position.replicated_job.name for position in self.missing_jobs)
+        names = (*rjobs_of_missing_jobs, *(child.replicated_job for child in self._unsettled_jobs))
         unsettled_rjobs, behind_settled = {name for name in names if name not in beginning}, set[str]()
         # In the order of the spec, a ReplicatedJob comes after the ReplicatedJobs that it waits for.
         for name, conditions in self.unmet_conditions.items():
@@ -126,16 +124,16 @@ def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
 def _missing_jobs(js: JobSet, layout: Layout, children: ChildJobs) -> tuple[JobPosition, ...]:
     """The Jobs that neither exist nor have completed, or whose name a Job of an earlier attempt still has."""
     previous_jobs = {child.name for child in children.previous}
-    return tuple(
-        position
-        for jobs in layout.ranges
-        for position in jobs.positions(js.metadata.name)
-        if position.name in previous_jobs
-        or (
-            position.job_index not in children.existing[jobs.replicated_job.name]
-            and position.job_index not in children.completed[jobs.replicated_job.name]
+    missing_jobs: list[JobPosition] = []
+    for jobs in layout.ranges:
+        rjob, positions = jobs.replicated_job.name, jobs.positions(js.metadata.name)
+        existing, completed = children.existing[rjob], children.completed[rjob]
+        missing_jobs += (
+            position
+            for position in positions
+            if position.name in previous_jobs or not (position.job_index in existing or position.job_index in completed)
         )
-    )
+    return tuple(missing_jobs)
 
 
 def _pods_at_once(

@@ -14,7 +14,7 @@ from diagnose import look_up
 from diagnose.case import is_unheld, was_never_held, was_reconciled
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.gather import gather_about
-from diagnose.manager_causes import UNMANAGED, missing_manager
+from diagnose.manager_causes import CAUSES_WITHOUT_MANAGER, missing_manager
 from diagnose.reasons import Explanation, explain
 from kube.client import Client
 from kube.clock import now as wall_clock
@@ -96,7 +96,7 @@ class Listing:
 def _without_manager_finding(explanation: Explanation) -> tuple[Explanation, Finding | None]:
     """The explanation without the finding that no manager runs, and this finding, which is the same for all JobSets."""
     root = explanation.root
-    no_manager = next((finding for finding in root.because if finding.cause in UNMANAGED), None)
+    no_manager = next((finding for finding in root.because if finding.cause in CAUSES_WITHOUT_MANAGER), None)
     own_findings = tuple(finding for finding in root.because if finding is not no_manager)
     return replace(explanation, root=replace(root, because=own_findings)), no_manager
 

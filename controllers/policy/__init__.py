@@ -1,1 +1,1 @@
-"""Writes the status of JobSetPolicies, reports, and compiled policies."""
+"""Writes the status of policies and exceptions, reports about violations, and compiled policies."""

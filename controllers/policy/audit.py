@@ -28,14 +28,14 @@ from policy.judged import JudgedJobSet, Namespace
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 10
-"""How many JobSets are evaluated without a pause."""
-PAUSE = 4.0
-"""Length of a pause, as a multiple of the work before it."""
+BATCH_SIZE = 10
+"""This many JobSets are evaluated without a pause."""
+PAUSE_RATIO = 4.0
+"""Length of a pause, as a multiple of the time of the work before it."""
 CHECK_PERIOD = 5.0
 """Seconds between two checks for new or changed policies."""
 AUDIT_AFTER_CHANGE = 30.0
-"""Seconds between two audits if policies have changed, unless audits are more frequent anyway."""
+"""At most this many seconds between two audits if policies have changed."""
 
 
 class _Subject(NamedTuple):
@@ -47,7 +47,7 @@ class _Subject(NamedTuple):
 
 
 class PolicyAudits:
-    """Runs audits. `every`: seconds from the start of one audit to the start of the next.
+    """Audits all JobSets periodically. `every`: seconds from the start of one audit to the start of the next.
 
     Without `reports`, no reports are written.
     """
@@ -88,30 +88,30 @@ class PolicyAudits:
         seconds = asyncio.get_running_loop().time
         namespaces: dict[str, Namespace | None] = {}
         keys = self._jobsets.keys()
-        for start in range(0, len(keys), AT_ONCE):
-            subjects = [subject async for subject in self._subjects(keys[start : start + AT_ONCE], namespaces)]
+        for start in range(0, len(keys), BATCH_SIZE):
+            subjects = [subject async for subject in self._subjects(keys[start : start + BATCH_SIZE], namespaces)]
             start_seconds = seconds()
             await asyncio.to_thread(_judge, audit, subjects, at)
-            await asyncio.sleep(PAUSE * (seconds() - start_seconds))
+            await asyncio.sleep(PAUSE_RATIO * (seconds() - start_seconds))
         for policy in audit.policies:
             await self._write(audit, policy.metadata, clock.rfc3339(at))
         if self._reports is not None:
             await self._reports.write(audit)
 
     async def _subjects(self, keys: Sequence[Key], namespaces: dict[str, Namespace | None]) -> AsyncIterator[_Subject]:
-        """The JobSets that still exist and are not being deleted.
+        """The JobSets with these keys that still exist and are not being deleted.
 
-        Their namespaces are added to `namespaces`; None for a namespace that cannot be read.
+        Their namespaces are added to `namespaces`, None for a namespace that cannot be read.
         """
-        for namespace, name in keys:
-            jobset = self._jobsets.get(namespace, name)
+        for namespace_name, name in keys:
+            jobset = self._jobsets.get(namespace_name, name)
             if jobset is None or jobset.metadata.deletion_timestamp is not None:
                 continue
-            if namespace not in namespaces:
-                namespaces[namespace] = await self._namespace(namespace)
-            read_namespace = namespaces[namespace]
-            if read_namespace is not None:
-                yield _Subject(jobset, read_namespace, self._source.exceptions(namespace))
+            if namespace_name not in namespaces:
+                namespaces[namespace_name] = await self._namespace(namespace_name)
+            namespace = namespaces[namespace_name]
+            if namespace is not None:
+                yield _Subject(jobset, namespace, self._source.exceptions(namespace_name))
 
     async def _namespace(self, name: str) -> Namespace | None:
         try:
@@ -138,10 +138,10 @@ def _judge(audit: Audit, subjects: Iterable[_Subject], at: datetime) -> None:
         try:
             audit.add(JudgedJobSet(unpack(jobset)), namespace, exceptions, at)
         except Exception as error:  # noqa: BLE001 -- the same boundary as that of a reconcile
-            _report(jobset, error)
+            _log_failure(jobset, error)
 
 
-def _report(jobset: JobSet, error: Exception) -> None:
-    """Log a bug by the type of the exception and where it was raised. Its text might quote the JobSet."""
-    jobset_name, name = f"{jobset.metadata.namespace}/{jobset.metadata.name}", type(error).__name__
-    log.error("JobSet %s is not audited: error=%s at=%s", jobset_name, name, raised_at(error))
+def _log_failure(jobset: JobSet, error: Exception) -> None:
+    """Log the type of the exception and where it was raised. Its text might quote the JobSet."""
+    jobset_name, error_name = f"{jobset.metadata.namespace}/{jobset.metadata.name}", type(error).__name__
+    log.error("JobSet %s is not audited: error=%s at=%s", jobset_name, error_name, raised_at(error))

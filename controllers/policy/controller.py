@@ -34,7 +34,7 @@ WORKERS = 2
 LONGEST_PAUSE = 3600.0
 """At most this many seconds until an exception in force is reconciled again, even if the clock is changed."""
 END_DELAY = 0.1
-"""Seconds from the end of an exception until it is reconciled, since clocks differ."""
+"""Seconds from the end of an exception until it is reconciled, since the clocks of replicas differ."""
 _FIELDS_OF_REPLICAS: Final = {"firstUsed", "reviewsFrom"}
 """Fields of an exception's status that `controllers.policy.uses` writes."""
 NOTES = {
@@ -54,7 +54,7 @@ class StoredPolicies(PolicySource, Protocol):
         """The exception with this name; None if it does not exist."""
 
 
-class InAPIServer(Protocol):
+class EnforcementStates(Protocol):
     """The state of policies that the API server itself has to enforce."""
 
     def state(self, name: str) -> EnforcementState | None:
@@ -75,7 +75,7 @@ class PolicyReconciler:
     """
 
     source: StoredPolicies
-    enforcement: InAPIServer | None = None
+    enforcement: EnforcementStates | None = None
 
     def __init__(
         self,
@@ -102,12 +102,12 @@ class PolicyReconciler:
         policies.enqueue(queue, lambda policy: [Request("", policy.metadata.name)])
         if exceptions is not None:
             exceptions.enqueue(queue, lambda exception: [_request(exception)])
-        first_events = len(policies.store)
+        cached_policies = len(policies.store)
 
         def policy_changed(_: ChangeKind, old: JobSetPolicy | None, new: JobSetPolicy | None) -> None:
-            nonlocal first_events
-            if first_events > 0:
-                first_events -= 1  # the policy was in the cache already
+            nonlocal cached_policies
+            if cached_policies > 0:
+                cached_policies -= 1  # the first events are about policies that were enqueued above
             elif old is None or new is None or old.spec != new.spec:
                 names = {policy.metadata.name for policy in (old, new) if policy is not None}
                 self._enqueue_affected(queue, names, exceptions)
@@ -140,9 +140,11 @@ class PolicyReconciler:
         except NotFound:
             return None  # the object is gone, or the CRD has no status
 
+    def _policy(self, name: str) -> JobSetPolicy | None:
+        return next((policy for policy in self.source.in_force if policy.metadata.name == name), None)
+
     async def _reconcile_policy(self, name: str) -> None:
-        policies = self.source.in_force
-        policy = next((policy for policy in policies if policy.metadata.name == name), None)
+        policies, policy = self.source.in_force, self._policy(name)
         if policy is None:
             return
         stored = await self._client.get(JOBSET_POLICIES, name, type=StoredPolicy)
@@ -162,7 +164,7 @@ class PolicyReconciler:
         if exception is None:
             return None
         policy_name = exception.spec.policy
-        policy = next((each for each in self.source.in_force if each.metadata.name == policy_name), None)
+        policy = self._policy(policy_name)
         namespace = await self.source.namespace(request.namespace)
         now = self._now()
         current_standing = standing(exception, policy, namespace, now)
@@ -180,7 +182,7 @@ class PolicyReconciler:
         return Result(min((current_standing.end_time - now).total_seconds() + END_DELAY, LONGEST_PAUSE))
 
     async def _write_exception_status(self, exception: JobSetPolicyException, status: dict[str, object]) -> None:
-        """Write every field that this controller sets; `until` is removed if it is unset now."""
+        """Write every field that this controller sets. `until` is removed if `status` does not have it."""
         meta = exception.metadata
         fields = {"until": None, **{key: value for key, value in status.items() if key not in _FIELDS_OF_REPLICAS}}
         body = {"metadata": {"resourceVersion": meta.resource_version}, "status": fields}

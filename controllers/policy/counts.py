@@ -40,9 +40,10 @@ class StoredPolicy(Base, frozen=True, kw_only=True):
 
 
 class PolicyCounts:
-    """The counts of one replica. `jitter` returns a random number from 0 to 1, for the pause after a conflict.
+    """The counts of one replica that are not written yet.
 
-    `reviews_from`: who may send reviews; it is written into the status.
+    - `reviews_from`: who may send reviews, as it is written into the status.
+    - `jitter`: returns a random number from 0 to 1, for the pause after a conflict.
     """
 
     def __init__(
@@ -57,38 +58,38 @@ class PolicyCounts:
         self._reviews_from = reviews_from
         self._jitter = jitter
         self._now = now
-        self._new: dict[PolicyId, Tally] = {}
-        self._failing = False
+        self._unwritten: dict[PolicyId, Tally] = {}
+        self._is_failing = False
 
     def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
         """Count a decision. Never waits."""
-        if policy in self._new or len(self._new) < MAX_POLICIES:
-            self._new.setdefault(policy, Tally()).add(rule, action, count, clock.rfc3339(self._now()))
+        if policy in self._unwritten or len(self._unwritten) < MAX_POLICIES:
+            self._unwritten.setdefault(policy, Tally()).add(rule, action, count, clock.rfc3339(self._now()))
 
     async def write(self) -> None:
         """Write new counts, one policy after another. Counts that cannot be written are kept for the next call."""
         last_error: KubeError | None = None
-        for policy in list(self._new):
-            tally = self._new.pop(policy)
+        for policy in list(self._unwritten):
+            tally = self._unwritten.pop(policy)
             try:
                 await self._write(policy, tally)
             except NotFound:
                 continue  # the policy is gone, or the CRD has no status
-            except _UnknownError as error:
+            except _UnknownOutcomeError as error:
                 log.warning("counts of policy %s may be lost: %s", policy.name, error)
             except KubeError as error:
-                self._new.setdefault(policy, Tally()).join(tally)
+                self._unwritten.setdefault(policy, Tally()).join(tally)
                 last_error = error
-        if last_error is not None and not self._failing:
+        if last_error is not None and not self._is_failing:
             log.warning("counts of policies wait to be written: %s", last_error)
-        self._failing = last_error is not None
+        self._is_failing = last_error is not None
 
     async def _write(self, policy: PolicyId, tally: Tally) -> None:
         name = policy.name
         for earlier_tries in range(TRIES):
             stored = await self._client.get(JOBSET_POLICIES, name, type=StoredPolicy, timeout=TIMEOUT)
             if stored.metadata.uid != policy.uid:
-                return  # the policy was created again meanwhile: decisions of the earlier policy do not count
+                return  # the policy was created again meanwhile, and the counts are those of the earlier policy
             status = status_patch(stored.status, tally, self._reviews_from)
             body = {"metadata": {"resourceVersion": stored.metadata.resource_version}, "status": status}
             try:
@@ -100,10 +101,10 @@ class PolicyCounts:
             except (ServerError, TransportError, UnreadableAnswerError) as error:
                 if isinstance(error, TransportError) and not error.sent:
                     raise
-                raise _UnknownError(str(error)) from error
+                raise _UnknownOutcomeError(str(error)) from error
             else:
                 return
 
 
-class _UnknownError(KubeError):
-    """A write that may have been, or may still be, carried out."""
+class _UnknownOutcomeError(KubeError):
+    """A write without an answer, which the API server may have carried out or may still carry out."""

@@ -51,6 +51,7 @@ CHECK_PERIOD = 0.5
 REAPPLY_AFTER = 60.0
 """Seconds after which all objects are applied again, to undo changes by other clients."""
 RETRY = 5.0
+"""Seconds until the next try after objects could not be applied."""
 
 APPLIED: Final = EnforcementState(True, "Applied", "the API server holds it by itself, too")
 NOTHING: Final = EnforcementState(
@@ -72,7 +73,7 @@ class _TooOldError(KubeError):
 
 
 class Enforcement:
-    """Keeps the compiled objects of policies applied. `trusted`: users whose updates policies do not check.
+    """Keeps the compiled objects of policies applied. `trusted`: names of users whose updates policies do not check.
 
     `on_change` is called with the name of each policy whose state has changed.
     """
@@ -109,21 +110,21 @@ class Enforcement:
         return self._states.get(name)
 
     async def check(self) -> bool:
-        """Apply the objects of policies that have changed, or all if that is due. Returns whether that succeeded."""
+        """Apply the objects of changed policies, or all objects if that is due. Returns whether it succeeded."""
         policies, time = self._source.in_force, asyncio.get_running_loop().time()
-        enforced = [policy for policy in policies if policy.spec.is_enforced_by_api_server]
-        if not (enforced or self._applied_bodies or (policies and self._applied_bodies is None)):
+        enforced_names = {policy.metadata.name for policy in policies if policy.spec.is_enforced_by_api_server}
+        if not (enforced_names or self._applied_bodies or (policies and self._applied_bodies is None)):
             return True
-        exceptions = self._source.all_exceptions if enforced else ()
+        exceptions = self._source.all_exceptions if enforced_names else ()
         versions = (
-            [(each.metadata.uid, each.metadata.generation) for each in policies],
+            [(policy.metadata.uid, policy.metadata.generation) for policy in policies],
             [
-                (each.metadata.uid, each.metadata.resource_version)
-                for each in exceptions
-                if _is_for_any_policy(each, enforced)
+                (exception.metadata.uid, exception.metadata.resource_version)
+                for exception in exceptions
+                if exception.spec.policy in enforced_names
             ],
         )
-        reapply = bool(enforced) and time >= self._next_reapply
+        reapply = bool(enforced_names) and time >= self._next_reapply
         if versions == self._applied_versions and not reapply:
             return True
         has_succeeded = await self._apply(policies, exceptions, reapply=reapply)
@@ -144,9 +145,7 @@ class Enforcement:
                 self._applied_bodies = dict.fromkeys(await self._earlier_objects(), b"")
         except (KubeError, TimeoutError) as error:
             self._log_failure("", error)
-            self._set_states(
-                {each.metadata.name: _failure(error) for each in policies if each.spec.is_enforced_by_api_server}
-            )
+            self._set_states(policies, dict.fromkeys((policy.metadata.name for policy in policies), _failure(error)))
             return False
         for policy in policies:
             name = policy.metadata.name
@@ -160,9 +159,7 @@ class Enforcement:
                 failed_names.add(compiled_name(name))
                 states[name] = _failure(error)
                 self._log_failure(name, error)
-        self._set_states(
-            {each.metadata.name: states[each.metadata.name] for each in policies if each.spec.is_enforced_by_api_server}
-        )
+        self._set_states(policies, states)
         for key in [key for key in self._applied_bodies if key not in wanted_keys and key[1] not in failed_names]:
             try:
                 await self._remove(key)
@@ -173,10 +170,14 @@ class Enforcement:
                 del self._applied_bodies[key]
         return not failed_names
 
-    def _set_states(self, states: dict[str, EnforcementState]) -> None:
-        """Set the states, and call `on_change` for each with a new reason. Messages may differ at each attempt."""
-        old_states, self._states = self._states, states
-        for name, state in states.items():
+    def _set_states(self, policies: Sequence[JobSetPolicy], states: dict[str, EnforcementState]) -> None:
+        """Set the states of the policies that the API server has to enforce, and report each with a new reason.
+
+        A state with another message is not reported, since messages may differ at each attempt.
+        """
+        enforced_names = [policy.metadata.name for policy in policies if policy.spec.is_enforced_by_api_server]
+        old_states, self._states = self._states, {name: states[name] for name in enforced_names}
+        for name, state in self._states.items():
             if name not in old_states or old_states[name].reason != state.reason:
                 self._on_change(name)
 
@@ -239,7 +240,3 @@ def _failure(error: Exception) -> EnforcementState:
 
 def _key(body: JSON) -> Key:
     return next(resource for resource in KINDS if resource.kind == body["kind"]), body["metadata"]["name"]
-
-
-def _is_for_any_policy(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy]) -> bool:
-    return any(policy.metadata.name == exception.spec.policy for policy in policies)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from api.jobset import JobSet
 from api.packed import PackedTree, pack
 from controllers.policy import audit as module
-from controllers.policy.audit import AT_ONCE, PolicyAudits
+from controllers.policy.audit import BATCH_SIZE, PolicyAudits
 from kube.client import Client
 from kube.errors import NotFound, TransportError
 from kube.store import Store
@@ -80,7 +80,7 @@ class Played:
 
 async def test_one_write_for_each_policy_and_no_other_request():
     played = Played(policy("limits", ("Audit",), maxJobs={"max": 1}), policy("queues", requiredQueue={}))
-    played.add(3 * AT_ONCE + 1)
+    played.add(3 * BATCH_SIZE + 1)
     played.add(1, "team-b")
     await played.audits().audit()
     assert played.writes == ["limits/status", "queues/status"]
@@ -191,10 +191,10 @@ async def test_after_a_few_jobsets_comes_a_pause_four_times_as_long(monkeypatch:
             paused.append(seconds)
 
     played = Played(policy(maxJobs={"max": 1}))
-    played.add(2 * AT_ONCE + 3)
+    played.add(2 * BATCH_SIZE + 3)
     with monkeypatch.context() as patched:
         patched.setattr(Audit, "add", judge_for_a_second)
         patched.setattr(module.asyncio, "sleep", pause)
         patched.setattr(asyncio.get_running_loop(), "time", lambda: time)
         await played.audits().audit()
-    assert paused == [4 * AT_ONCE, 4 * AT_ONCE, 4 * 3]
+    assert paused == [4 * BATCH_SIZE, 4 * BATCH_SIZE, 4 * 3]

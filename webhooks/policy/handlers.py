@@ -1,9 +1,9 @@
 """Admission of JobSetPolicies and of exceptions from them. A refusal names all faults of the object at once.
 
-A policy that conflicts with another policy, or has a likely unintended effect, is admitted with warnings.
+A policy that conflicts with another policy, or has an effect that is probably not intended, is admitted with warnings.
 
-The same handler serves a mutating webhook, which runs before the API server checks the schema and has better messages
-than the schema, and a validating webhook, which gets the object as other webhooks have changed it.
+Each handler serves a mutating webhook, which runs before the API server checks the schema and has better messages than
+the schema, and a validating webhook, which gets the object as other webhooks have changed it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ def policy_handlers(
 def faults_of(
     schema: Schema, obj: JSON, known_faults: Sequence[FieldError] = ()
 ) -> tuple[list[FieldError], JobSetPolicy]:
-    """The faults of a policy, and the policy, decoded after values that the schema refuses were removed.
+    """The faults of a policy, and the policy without the values that the schema refuses.
 
     `known_faults`: faults that the caller has found before, such as unknown fields and an invalid name.
     """
@@ -71,13 +71,12 @@ def faults_of(
 def _review_policy(
     schema: Schema, source: PolicySource, gates: FeatureGates, request: AdmissionRequest
 ) -> AdmissionResponse:
-    """Refuse a policy with faults; warn of likely unintended effects."""
+    """Refuse a policy with faults. Warn of conflicts, and of effects that are probably not intended."""
     if answer_at_once := answer_without_object(request):
         return answer_at_once
     errors, policy = faults_of(schema, request.object or {})
-    if errors:
-        return _answer(errors, KIND, request)
-    return _answer([*cautions(policy), *conflicts(policy, source.in_force, gates)], KIND, request)
+    findings = errors or [*cautions(policy), *conflicts(policy, source.in_force, gates)]
+    return _answer(findings, KIND, request)
 
 
 def _answer(findings: Sequence[FieldError], kind: str, request: AdmissionRequest) -> AdmissionResponse:

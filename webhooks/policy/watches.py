@@ -34,15 +34,15 @@ READ_TIMEOUT = 2.0
 """Seconds for reading a namespace that is not in the cache."""
 
 MAX_READS = 16
-"""The most namespaces that are read at the same time."""
+"""At most this many namespaces are read at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """Seconds until the next look-up of the CRD (`after_no_answer`, `while_absent`, `while_served`).
+    """Seconds until the CRD is looked up again, by the last answer, and least seconds between log lines.
 
-    `between_failure_logs` and `between_count_logs`: the least seconds between two log lines that policies cannot be
-    listed, and between two log lines with the number of policies.
+    - `between_failure_logs`: between two log lines that policies cannot be listed.
+    - `between_count_logs`: between two log lines with the number of policies.
     """
 
     after_no_answer: float = 1.0
@@ -54,7 +54,7 @@ class Pauses:
 
 PAUSES = Pauses()
 Companion = Callable[[], Coroutine[Any, Any, None]]
-"""Makes a coroutine that runs while the API server serves policies."""
+"""Function that makes a coroutine to run while the API server serves policies."""
 OnWatch = Callable[
     [Informer[JobSetPolicy], Informer[KnownNamespace], Informer[JobSetPolicyException] | None],
     None,
@@ -64,8 +64,9 @@ OnWatch = Callable[
 class PolicyWatches:
     """The policies in force, exceptions, and namespaces. Each process that serves admission has one instance.
 
-    `companions`: further coroutines that run while the API server serves policies. `on_watch` is called with the caches
-    whenever new caches were created. `logs_policy_count`: whether the number of policies is logged.
+    - `companions`: make further coroutines that run while the API server serves policies.
+    - `on_watch`: called with the caches whenever new caches have their first objects.
+    - `logs_policy_count`: whether the number of policies is logged.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class PolicyWatches:
         self._pauses = pauses
         self._changed = asyncio.Event()
         self._settled = asyncio.Event()
-        self._problem = "no answer yet"
+        self._last_problem = "no answer yet"
         self._read_slots = asyncio.Semaphore(MAX_READS)
         self._namespaces: Informer[KnownNamespace] | None = None
         self._exceptions: Informer[JobSetPolicyException] | None = None
@@ -102,7 +103,7 @@ class PolicyWatches:
             async with asyncio.timeout(timeout):
                 await self._settled.wait()
         except TimeoutError:
-            raise SyncTimeoutError(f"{JOBSET_POLICIES}: not known after {timeout:g} s: {self._problem}") from None
+            raise SyncTimeoutError(f"{JOBSET_POLICIES}: not known after {timeout:g} s: {self._last_problem}") from None
 
     async def namespace(self, name: str) -> Namespace:
         """A namespace with the data that policies read: from the cache, or else from the API server.
@@ -118,7 +119,7 @@ class PolicyWatches:
         return metadata.known(annotation_keys).namespace
 
     def exceptions(self, namespace: str) -> list[JobSetPolicyException]:
-        """The exceptions in a namespace, in force or not."""
+        """All exceptions in a namespace, also those that do not count."""
         key = IndexKey(namespace, "")
         return [] if self._exceptions is None else self._exceptions.store.by_index(BY_NAMESPACE, key)
 
@@ -128,7 +129,7 @@ class PolicyWatches:
         return [] if self._exceptions is None else self._exceptions.store.list()
 
     def exception(self, namespace: str, name: str) -> JobSetPolicyException | None:
-        """The exception of that name; None if there is none."""
+        """The exception of this name; None if it does not exist."""
         return None if self._exceptions is None else self._exceptions.store.get(namespace, name)
 
     async def run(self) -> None:
@@ -153,7 +154,7 @@ class PolicyWatches:
                 await asyncio.sleep(self._pauses.while_absent)
 
     async def _log_policy_count(self) -> None:
-        """Log how many policies are in force whenever that number has changed."""
+        """Log the number of policies in force whenever it has changed."""
         logged_number = None
         while True:
             await self._changed.wait()
@@ -164,11 +165,11 @@ class PolicyWatches:
                 await asyncio.sleep(self._pauses.between_count_logs)
 
     async def _served_plurals(self) -> frozenset[str] | None:
-        """Plural names of the resources of the group that the API server serves; None if there is no answer."""
+        """Plural names of the resources of the API group that the API server serves; None if there is no answer."""
         try:
             return await self._client.served_resources(API_VERSION)
         except (KubeError, TimeoutError) as error:
-            self._problem = str(error)
+            self._last_problem = str(error)
             log.warning("whether %s are served is not known: %s", JOBSET_POLICIES, error)
             return None
 
@@ -207,13 +208,13 @@ class PolicyWatches:
     async def _wait_for_first_lists(
         self, policies: Informer[JobSetPolicy], exceptions: Informer[JobSetPolicyException] | None
     ) -> None:
-        """Wait for the first lists."""
+        """Wait until policies and exceptions are listed, or what the API server serves has changed."""
         for informer in (policies, exceptions):
             while informer is not None and not informer.synced:
                 try:
                     await informer.wait_synced(self._pauses.between_failure_logs)
                 except SyncTimeoutError as error:
-                    self._problem = str(error)
+                    self._last_problem = str(error)
                     log.warning("policies, or exceptions from them, are not known: %s", error)
                     if not await self._serves_the_same(with_exceptions=exceptions is not None):
                         return
@@ -222,7 +223,7 @@ class PolicyWatches:
         self._settled.set()
 
     def _put_into_force(self, policies: Informer[JobSetPolicy]) -> None:
-        """Put the policies of the informer into force, and list namespaces again if policies read more annotations."""
+        """Put listed policies into force, and list namespaces again if policies read more of their annotations."""
         if not policies.synced:
             return
         self._changed.set()

@@ -13,7 +13,7 @@ from api.jobset import JobSet
 from api.owners import pods_of
 from api.pending import is_unschedulable
 from api.pod import DetailedPod
-from controllers.gang.stalled import NO_EVENTS, Reports
+from controllers.gang.stalled import LIST_TIMEOUT, NO_EVENTS, Reports
 from controllers.planning.actions import Event
 from controllers.planning.observed import Observed
 from kube.client import Client
@@ -24,9 +24,6 @@ FIRST_CHECK = 30.0
 
 LONGEST_INTERVAL = 600.0
 """At most this many seconds between two checks."""
-
-LIST_TIMEOUT = 2.0
-"""Seconds until the list of pods times out, since a reconcile waits for it."""
 
 MAX_PODS = 100
 """At most this many pods are listed in one check."""

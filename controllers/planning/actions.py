@@ -220,11 +220,20 @@ class PendingPodQuery:
     """Asks for the pending pods of the whole set."""
 
 
+MAX_NODES = 50
+"""At most this many nodes are asked for at a time."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeQuery:
     """Asks for these nodes and the set's pods on them."""
 
     nodes: tuple[str, ...]
+
+    @classmethod
+    def about(cls, names: Iterable[str]) -> "NodeQuery":
+        """A query about the first `MAX_NODES` of these nodes."""
+        return cls(tuple(sorted(names)[:MAX_NODES]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,9 @@ from api.jobset_status import FailedAttempt, JobSetStatus, LastRestart, Replicat
 from api.restart_agent import jobs_without_agent
 from controllers.planning.status import StatusDraft
 
+PLANNED = "this restart is planned, and does not count towards maxRestarts"
+"""The end of messages about restarts that no failure has caused."""
+
 MAX_HISTORY = 10
 """How many failed attempts `status.attemptHistory` keeps. The CRD does not allow more."""
 

@@ -25,12 +25,7 @@ def may_leave_pods(js: JobSet, children: ChildJobs, layout: Layout, gates: Featu
     may_be_large = layout.global_replicas >= limits.batch_deletion_from or gates["ElasticJobSet"]
     if js.status.restarts == 0 or not may_be_large or has_finished(js):
         return False
-    return has_earlier_attempt(js, children) or any(
-        index not in children.existing[rjob.name]
-        for rjob in js.spec.replicated_jobs
-        if rjob.name not in children.fully_existing
-        for index in children.completed[rjob.name].missing(rjob.replicas)
-    )
+    return has_earlier_attempt(js, children) or any(map(children.lack_jobs, js.spec.replicated_jobs))
 
 
 def has_earlier_attempt(js: JobSet, children: ChildJobs) -> bool:

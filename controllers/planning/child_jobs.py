@@ -8,7 +8,7 @@ its index. Until that is stored, deleted Jobs that the watch has seen are sorted
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from api import keys
 from api.batch import Job, is_job_ready
 from api.features import FeatureGates
 from api.indexes import Indexes, parse_indexes
-from api.jobset import JobSet
+from api.jobset import JobSet, ReplicatedJob
 from api.layout import JobRange, Layout, layout_of
 from api.names import job_name_prefix
 from kube.model.meta import Condition
@@ -152,6 +152,15 @@ class ChildJobs:
     def tally(self, name: str) -> Tally:
         """The counts of the active Jobs of one ReplicatedJob."""
         return self.tallies.get(name, NO_JOBS)
+
+    def missing_indexes(self, rjob: ReplicatedJob) -> Iterator[int]:
+        """The indexes of a ReplicatedJob whose Jobs neither exist nor have completed."""
+        existing = self.existing[rjob.name]
+        return (index for index in self.completed[rjob.name].missing(rjob.replicas) if index not in existing)
+
+    def lack_jobs(self, rjob: ReplicatedJob) -> bool:
+        """Whether a Job of a ReplicatedJob neither exists nor has completed."""
+        return rjob.name not in self.fully_existing and next(self.missing_indexes(rjob), None) is not None
 
 
 def integer(text: str | None) -> int | None:

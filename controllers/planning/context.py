@@ -68,6 +68,11 @@ class Context:
     queued_jobs: int
     job_budget: int
 
+    @property
+    def may_have_old_pods(self) -> bool:
+        """Whether there are, or may be, Jobs or pods of earlier attempts."""
+        return bool(self.children.previous) or self.leftovers != frozenset()
+
     def draft(self) -> StatusDraft:
         """A draft of the status so far, which a step may change."""
         return StatusDraft(self.status, self.now)

@@ -20,7 +20,6 @@ RESTORED = "ReplicasRestored"
 """Reason of the restart and its event if the set continues with more Jobs again."""
 RESIZED = "ReplicasChanged"
 """Reason of the restart and its event if the user has changed the number of Jobs."""
-PLANNED = "this restart is planned, and does not count towards maxRestarts"
 
 
 def capacity_policy(policy: FailurePolicy) -> WhenNoCapacity | None:

@@ -8,7 +8,7 @@ failure of a Job, or the start of a taint. Every second from the first write on 
 seconds of a suspension are not counted.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -174,7 +174,7 @@ def _with_progress(ctx: Context, recovery: Recovery, *, runs: bool) -> Recovery:
     # The Job that was created last may be deleted already, so the time is at least the previous time.
     earliest = max(entry.detected_after_seconds or 0, drained or 0)
     last_created = until_now if lacks_jobs else min(max(elapsed_seconds(entry.since, newest), earliest), until_now)
-    has_no_old_pods = creates_jobs and not ctx.children.previous and ctx.leftovers == frozenset()
+    has_no_old_pods = creates_jobs and not ctx.may_have_old_pods
     if has_no_old_pods and drained is None and entry.detected_after_seconds is not None:
         drained = last_created
     if has_no_old_pods and created is None and not lacks_jobs:
@@ -186,11 +186,4 @@ def _with_progress(ctx: Context, recovery: Recovery, *, runs: bool) -> Recovery:
 
 def _lacks_jobs(ctx: Context) -> bool:
     """Whether a Job that may run by now does not exist."""
-    children = ctx.children
-
-    def missing(name: str, replicas: int) -> Iterable[bool]:
-        return (index not in children.existing[name] for index in children.completed[name].missing(replicas))
-
-    return any(
-        ctx.stages.is_next(rjob) and any(missing(rjob.name, rjob.replicas)) for rjob in ctx.js.spec.replicated_jobs
-    )
+    return any(ctx.stages.is_next(rjob) and ctx.children.lack_jobs(rjob) for rjob in ctx.js.spec.replicated_jobs)

@@ -10,10 +10,10 @@ from collections import Counter
 from api import keys
 from api.elastic import GATE, ReducedReplicas
 from api.jobset import ReplicatedJob
-from controllers.planning.attempts import restart_set
+from controllers.planning.attempts import PLANNED, restart_set
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
-from controllers.planning.elastic import PLANNED, REASON, RESIZED, capacity_policy, reducible, replacements
+from controllers.planning.elastic import REASON, RESIZED, capacity_policy, reducible, replacements
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.start_timeout import unschedulable
 from controllers.planning.status import StatusDraft, list_some
@@ -43,7 +43,7 @@ def _adapt(ctx: Context) -> Partial:
         return draft_result(draft)
     if _resize(ctx, draft):
         return draft_result(draft, kind=Stop)
-    if policy is None or _may_have_old_pods(ctx):
+    if policy is None or ctx.may_have_old_pods:  # these pods may use the room that the new pods wait for
         return draft_result(draft)
     pods = unschedulable(ctx.observed.pending_pods, policy.shrink_after_seconds, ctx.now)
     names = reducible(ctx.js) if pods else frozenset()
@@ -94,11 +94,6 @@ def _set_sizes(ctx: Context, draft: StatusDraft, sizes: dict[str, int]) -> None:
     other_entries = (entry for entry in draft.status.reduced_replicas if entry.name not in sizes)
     new = (ReducedReplicas(name=name, replicas=number, since=ctx.now) for name, number in sizes.items())
     draft.update(reduced_replicas=(*other_entries, *new))
-
-
-def _may_have_old_pods(ctx: Context) -> bool:
-    """Whether pods of an earlier attempt may still use resources that the new pods wait for."""
-    return bool(ctx.children.previous) or ctx.leftovers != frozenset()
 
 
 def _reduced_size(rjob: ReplicatedJob, nodeless_jobs: int) -> int:

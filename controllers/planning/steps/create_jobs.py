@@ -82,11 +82,10 @@ def _creations(
     `replicas`. Jobs beyond `job_budget` are created when the Job controller has taken up other Jobs, and Jobs with
     leftover pods of an earlier attempt when these pods are gone.
     """
-    name, prefix = jobs.replicated_job.name, job_name_prefix(ctx.js.metadata.name, jobs.replicated_job.name)
-    if name in ctx.children.fully_existing:
+    rjob = jobs.replicated_job
+    if rjob.name in ctx.children.fully_existing:
         return
-    existing = ctx.children.existing[name]
-    indexes = (i for i in ctx.children.completed[name].missing(jobs.replicated_job.replicas) if i not in existing)
+    prefix, indexes = job_name_prefix(ctx.js.metadata.name, rjob.name), ctx.children.missing_indexes(rjob)
     candidates = ((f"{prefix}{index}", index) for index in indexes if index not in indexes_in_use)
     allowed = ((job, index) for job, index in candidates if job not in names_in_use and ctx.groups.may_run(job))
     for job, index in islice(allowed, job_budget):

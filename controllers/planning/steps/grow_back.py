@@ -18,9 +18,9 @@ from api.layout import layout_of
 from api.names import job_name
 from api.placeholders import missing_job_indexes
 from controllers.planning.actions import CreateJob, DeleteJob, deletions
-from controllers.planning.attempts import restart_set
+from controllers.planning.attempts import PLANNED, restart_set
 from controllers.planning.context import Context
-from controllers.planning.elastic import PLANNED, RESTORED, capacity_policy
+from controllers.planning.elastic import RESTORED, capacity_policy
 from controllers.planning.partial import NOTHING, Partial, draft_result
 from controllers.planning.placeholders import placeholder_body
 from controllers.planning.spares import holds_room
@@ -69,7 +69,7 @@ def _is_steady(ctx: Context) -> bool:
     If not, there must be no placeholders: one that waits could take the place of a worker that has just failed.
     """
     children, reduced = ctx.children, {entry.name for entry in ctx.status.reduced_replicas}
-    if children.failed or children.previous or ctx.leftovers != frozenset() or any(c.deleting for c in children.active):
+    if children.failed or ctx.may_have_old_pods or any(child.deleting for child in children.active):
         return False
     for rjob in ctx.js.spec.replicated_jobs:
         completed = len(children.completed[rjob.name])

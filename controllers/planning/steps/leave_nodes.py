@@ -26,7 +26,7 @@ from api.pod import Pod
 from api.restart_agent import jobs_without_agent
 from controllers.planning import maintenance
 from controllers.planning.actions import DeletePod, NodeQuery
-from controllers.planning.attempts import begin_attempt, end_attempt, requested_attempt, restart_set
+from controllers.planning.attempts import PLANNED, begin_attempt, end_attempt, requested_attempt, restart_set
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.maintenance import GATE, REASON
@@ -37,8 +37,6 @@ from controllers.planning.spare_places import promise_places
 from controllers.planning.status import list_some
 from kube.model.meta import age
 
-MAX_NODES = 50
-"""At most this many nodes are asked for at a time."""
 _NO_MAINTENANCE = MaintenanceStatus()
 
 PodsByNode = Mapping[str, list[PodOnTaintedNode]]
@@ -88,7 +86,7 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
     )
     unread_nodes = changed_nodes.union(node.name for node in waiting_nodes if moves) - ctx.observed.read_nodes
     if unread_nodes:
-        return Stop(pod_query=NodeQuery(tuple(sorted(unread_nodes)[:MAX_NODES])))
+        return Stop(pod_query=NodeQuery.about(unread_nodes))
     if moves:
         return _move(ctx, notice, waiting_nodes, pods, has_unlisted_nodes=all_new_nodes != new_nodes)
     draft = ctx.draft()
@@ -263,9 +261,8 @@ def _move(
     nodes = tuple(replace(node, moved=True) for node in notice.nodes)
     draft.update(maintenance=MaintenanceStatus(nodes=nodes))
     promise_places(ctx, draft, [pod for node in leaving for pod in _old_pods(node, pods)])
-    planned = "this restart is planned, and does not count towards maxRestarts"
     if has_unlisted_nodes or not _can_move_in_place(ctx, agents):
-        restart_set(draft, REASON, _node_message(ctx, leaving, planned), counts=False, event_type="Normal")
+        restart_set(draft, REASON, _node_message(ctx, leaving, PLANNED), counts=False, event_type="Normal")
         return draft_result(draft, kind=Stop)
     if any(not node.taint for node in leaving) or not _restart_begins(ctx, agents):
         end_attempt(ctx.js, draft, _replicated_jobs(ctx, leaving, pods))
@@ -274,7 +271,7 @@ def _move(
     if not continues_in_place(ctx, draft):
         apply_reports(ctx, draft)
         return draft_result(draft, kind=Stop)
-    consequence = f"its pods there are replaced, and all restart in place; {planned}"
+    consequence = f"its pods there are replaced, and all restart in place; {PLANNED}"
     draft.add_event("Normal", REASON, _node_message(ctx, leaving, consequence))
     return draft_result(draft, *_deletions(ctx, nodes), status_first=True)
 

@@ -9,7 +9,7 @@ from controllers.planning.partial import NOTHING, Partial
 def retire_old_attempts(ctx: Context) -> Partial:
     """Delete the Jobs, and ask for their leftover pods, which must be gone before the Jobs are created again."""
     old_jobs = ctx.children.previous
-    if not old_jobs and ctx.leftovers == frozenset():
+    if not ctx.may_have_old_pods:
         return NOTHING
     one_by_one = not ctx.may_leave_pods or ctx.observed.foreign_owners
     batches = () if one_by_one else batch_deletion.batches(ctx.js, old_jobs, ctx.layout, ctx.limits)

@@ -22,9 +22,6 @@ from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.status import list_some
 from kube.model.meta import MAX_INT32
 
-MAX_NODES = 50
-"""At most this many nodes are asked for at a time."""
-
 MAX_PROMPTED = 50
 """At most this many Jobs are prompted to replace their pods. For more, the patches take the second that they save."""
 
@@ -55,9 +52,8 @@ def watch_nodes(ctx: Context) -> Partial:
         message = _message_about_blocking_pods(ctx, due, to_delete)
         if message:
             draft.warn("RestartWaitsForNode", message)
-    unread = sorted(nodes - ctx.observed.read_nodes)
-    if unread:
-        return Stop(pod_query=NodeQuery(tuple(unread[:MAX_NODES])))
+    if unread_nodes := nodes - ctx.observed.read_nodes:
+        return Stop(pod_query=NodeQuery.about(unread_nodes))
     if replaced:
         pods_on_nodes = [f"pod {pod.name} is on {replaced[pod.uid]}" for pod in to_delete if pod.uid in replaced]
         advice = "their Jobs make others, and when these have joined all pods restart in place"

@@ -183,7 +183,8 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         self._order_is_kept(js, place)
         policy = js.spec.failure_policy
         if policy and policy.restart_strategy == "BlockingRecreate":
-            old = [j for j in view.jobs.values() if self._owned(j, owner.uid) and self._is_previous(js, j)]
+            jobs = [j for j in view.jobs.values() if keys.PLACEHOLDER not in j.metadata.labels]  # these run no worker
+            old = [j for j in jobs if self._owned(j, owner.uid) and self._is_previous(js, j)]
             assert not old, f"{name} is created while {old[0].metadata.name} of an earlier attempt is there"
         self._tree_stands(view, job)
         self.places[job.metadata.uid] = place

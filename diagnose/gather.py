@@ -69,6 +69,7 @@ class _Gatherer:
         self._reader = Reader(client, self._namespace)
 
     async def fill(self) -> None:
+        """Read the facts that findings about a set in its present state may need."""
         facts, js = self._facts, self._js
         facts.jobs = await self._jobs()
         facts.warnings = await self._warnings(f"regarding.kind={keys.KIND},regarding.name={js.metadata.name}")
@@ -109,10 +110,11 @@ class _Gatherer:
         """Read the facts for a set with Jobs that are missing, or neither ready nor finished."""
         facts, js, reader = self._facts, self._js, self._reader
         facts.lease = await look_up.manager_lease(reader)
-        uids = await self._fill_foreign_owners(survey)
+        earlier_uids = await self._fill_foreign_owners(survey)
         if survey.due_jobs or any(child.deleting for child in survey.unready_jobs):
             facts.namespace = await look_up.namespace(reader, self._namespace)
-        facts.earlier_pods = await look_up.deleted_pods(reader, [one_of(keys.JOB_UID, uids)] if uids else [])
+        earlier_selectors = [one_of(keys.JOB_UID, earlier_uids)] if earlier_uids else []
+        facts.earlier_pods = await look_up.deleted_pods(reader, earlier_selectors)
         facts.nodes_by_name |= await look_up.nodes(reader, facts.earlier_pods)
         if survey.missing_jobs and js.status.restarts:
             facts.leftover_pods = await self._leftover_pods(survey)
@@ -374,5 +376,5 @@ def _priority_selector(leaders: list[SeenPod]) -> str:
 
 
 def _spots(node: str, node_labels: Mapping[str, Mapping[str, str]], priorities: set[int]) -> set[tuple[str, str, int]]:
-    """Each domain of a node (label key and value) with each of the priorities."""
+    """The spots of a node. A spot is one of its domains (label key and value) and one of the priorities."""
     return {(key, value, priority) for key, value in node_labels.get(node, {}).items() for priority in priorities}

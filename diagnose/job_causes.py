@@ -22,9 +22,12 @@ from kube.model.field import join_names
 from kube.model.meta import Owner, find
 
 _REFUSAL_REASONS = {
-    *(keys.JOB_CREATION_FAILED, keys.SERVICE_CREATION_FAILED, "PVCCreationFailed", "SchedulingObjectsFailed"),
+    keys.JOB_CREATION_FAILED,
+    keys.SERVICE_CREATION_FAILED,
+    "PVCCreationFailed",
+    "SchedulingObjectsFailed",
 }
-"""Reasons of Warnings that a Job, or an object that has to be created before Jobs, was refused."""
+"""Reasons of Warnings that a Job was refused, or an object that has to be created before Jobs."""
 _FOREIGN_SERVICE = "exists already and belongs to"
 """Part of the note of a Warning about a Service of another owner. Such a Service does not delay Jobs."""
 BEGIN_SECONDS = 30.0
@@ -35,14 +38,14 @@ def later_stage(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """ReplicatedJobs that wait for other ReplicatedJobs (dependsOn, startupPolicy InOrder, executionPolicy)."""
     survey = case.survey
     behind_settled_jobs = survey.rjobs_behind_settled_jobs(_beginning_rjobs(case))
-    for name, reason in survey.unmet_texts.items():
+    for name, unmet_text in survey.unmet_texts.items():
         missing_names = [position.name for position in survey.missing_jobs if position.replicated_job.name == name]
         halted_names = [child.name for child in survey.halted_jobs if child.replicated_job == name]
-        if jobs := unexplained & {*missing_names, *halted_names}:
-            message = f"ReplicatedJob {name} ({pluralize(len(jobs), 'Job')}): waits for {reason}"
+        if waiting_names := unexplained & {*missing_names, *halted_names}:
+            message = f"ReplicatedJob {name} ({pluralize(len(waiting_names), 'Job')}): waits for {unmet_text}"
             is_next = name in behind_settled_jobs
             finding = _behind_settled_jobs(case, name, message) if is_next else _behind_waiting_jobs(case, message)
-            yield Answer(finding, jobs, is_listed_last=True)
+            yield Answer(finding, waiting_names, is_listed_last=True)
 
 
 def _behind_waiting_jobs(case: Case, message: str) -> Finding:
@@ -65,10 +68,10 @@ def _behind_settled_jobs(case: Case, name: str, message: str) -> Finding:
     fix = ""
     if running_names:
         message = f"{message}; {join_names(running_names)} {'runs' if len(running_names) == 1 else 'run'}"
-        message = f"it runs stage {survey.running_stage}: {message}" if survey.running_stage else message
-        field = (
-            "replicatedJobsStatus: Ready in executionPolicy" if survey.running_stage else "status: Ready in dependsOn"
-        )
+        field = "status: Ready in dependsOn"
+        if survey.running_stage:
+            message = f"it runs stage {survey.running_stage}: {message}"
+            field = "replicatedJobsStatus: Ready in executionPolicy"
         fix = f"wait until that has ended; for servers, which do not end, write {field}"
     return Finding(Level.NOTE, "later-stage", message, fix=fix)
 

@@ -27,11 +27,11 @@ from kube.model.jsontree import dig
 from kube.model.meta import find
 from manifests.installed.webhook_switch import State as Webhooks
 
-_FAILURE_POLICY = "FailurePolicy"
+_FAILURE_POLICY_REASON = "FailurePolicy"
 """Part of the reasons of Warnings about a restart, which other causes explain."""
-_WAITS_FOR_NODE = "RestartWaitsForNode"
+_RESTART_WAITS_FOR_NODE = "RestartWaitsForNode"
 _REASONS_WHILE_WAITING = {
-    *(_WAITS_FOR_NODE, "LostPodsReplaced", "PVCCreationFailed", "FailedResourcePropagation", "GangWaiting"),
+    *(_RESTART_WAITS_FOR_NODE, "LostPodsReplaced", "PVCCreationFailed", "FailedResourcePropagation", "GangWaiting"),
     *("SchedulingObjectsFailed", "APIUnavailable", "CompositePodGroupUnavailable", "FieldDropped", "NameConflict"),
 }
 """Reasons of Warnings that no longer hold when all Jobs are ready or done."""
@@ -43,7 +43,7 @@ _WEBHOOK_FIXES = {
     None: "once jobset webhooks status says that they are on, ",
 }
 """The beginning of the fix for a set without defaults, by the state of the webhooks; None if it is not known."""
-FOREGROUND = "foregroundDeletion"
+_FOREGROUND_FINALIZER = "foregroundDeletion"
 _DEADLINE_FIX = "find out what took so long, delete the JobSet and create it again, if need be with more seconds"
 
 
@@ -91,14 +91,14 @@ def deletion(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     if meta.deletion_timestamp is None:
         return
     because = []
-    if FOREGROUND in meta.finalizers:
+    if _FOREGROUND_FINALIZER in meta.finalizers:
         number = "its Jobs" if jobs is None else pluralize(len(jobs), "Job")
         names = f" ({join_names([job.metadata.name for job in jobs])})" if jobs else ""
         message = f"{number}{names} and all pods of them have to go first"
         delays = deletion_delays(case)
         because.append(Finding(Level.WAITS, "foreground-deletion", message, delays, "" if delays else WAIT_FOR_PODS))
     for name in meta.finalizers:
-        if name != FOREGROUND:
+        if name != _FOREGROUND_FINALIZER:
             message = f"finalizer {name} holds it: whoever set it has to remove it"
             fix = "look at the controller that the finalizer is named after"
             because.append(Finding(Level.WAITS, "finalizer", message, fix=fix))
@@ -326,18 +326,19 @@ def unreadable_jobs(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer
 
 def warnings(case: Case, _unexplained: frozenset[str]) -> list[Answer]:
     """Recent Warnings of the manager that no other cause explains, one for each reason."""
-    is_blind = case.facts.jobs is None or (bool(case.survey.unready_jobs) and case.facts.pods is None)
-    about_pods = set() if is_blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
-    about_nodes = {_WAITS_FOR_NODE} if any(delay.cause == WAITS_FOR_NODE for delay in deletion_delays(case)) else set()
-    obsolete = set() if is_blind or case.survey.unsettled_names else _REASONS_WHILE_WAITING
-    about_halted_jobs = {keys.JOBS_SUSPENDED_AGAIN} if case.survey.halted_jobs else set()
-    other_reasons = {keys.JOB_CREATION_FAILED, *about_pods, *about_nodes, *obsolete, *about_halted_jobs}
+    are_pods_unknown = case.facts.jobs is None or (bool(case.survey.unready_jobs) and case.facts.pods is None)
+    pod_reasons = set() if are_pods_unknown else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
+    has_dead_node = any(delay.cause == WAITS_FOR_NODE for delay in deletion_delays(case))
+    node_reasons = {_RESTART_WAITS_FOR_NODE} if has_dead_node else set()
+    obsolete_reasons = set() if are_pods_unknown or case.survey.unsettled_names else _REASONS_WHILE_WAITING
+    halted_reasons = {keys.JOBS_SUSPENDED_AGAIN} if case.survey.halted_jobs else set()
+    reasons_of_causes = {keys.JOB_CREATION_FAILED, *pod_reasons, *node_reasons, *obsolete_reasons, *halted_reasons}
     has_absent_jobs = any(position.name not in case.facts.foreign_owners for position in case.survey.due_jobs)
     by_reason: dict[str, Finding] = {}
     for event in case.recent_warnings:
         if (
-            event.reason in other_reasons
-            or _FAILURE_POLICY in event.reason
+            event.reason in reasons_of_causes
+            or _FAILURE_POLICY_REASON in event.reason
             or (has_absent_jobs and holds_jobs_back(event))
         ):
             continue

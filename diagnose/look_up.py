@@ -109,13 +109,13 @@ async def device_claims(reader: Reader, pods: Iterable[SeenPod]) -> dict[str, bo
     """Whether the first ResourceClaims that these pods name exist; empty if the API server does not serve them."""
     names = dict.fromkeys(claim.resource_claim_name for pod in pods for claim in pod.spec.resource_claims)
     note = "resource claims: you may not list resourceclaims, so whether they exist is not known"
-    exists: dict[str, bool] = {}
+    claim_exists: dict[str, bool] = {}
     with suppress(NotFound):
         for name in list(filter(None, names))[:MAX_EXAMPLES]:
             options: ListOptions = {"field_selector": f"metadata.name={name}"}
             claims = await reader.collect(RESOURCE_CLAIMS, OwnedObject, "resource claims", note, pages=1, **options)
-            exists |= {} if claims is None else {name: any(claim.metadata.name == name for claim in claims)}
-    return exists
+            claim_exists |= {} if claims is None else {name: any(claim.metadata.name == name for claim in claims)}
+    return claim_exists
 
 
 async def storage_classes(reader: Reader) -> Sequence[SeenStorageClass] | None:
@@ -152,10 +152,10 @@ async def ending_pods(reader: Reader, js: JobSet, previous: Sequence[Child]) -> 
 
     Pods that are not ready come first, such as all pods of an unreachable node. Otherwise the time of deletion decides.
     """
-    attempt = str(js.status.restarts)
-    alone = [child.job.metadata for child in previous if child.job.metadata.labels.get(keys.RESTART_ATTEMPT) == attempt]
+    attempt, metadata = str(js.status.restarts), (child.job.metadata for child in previous)
+    restarted_alone = [meta.uid for meta in metadata if meta.labels.get(keys.RESTART_ATTEMPT) == attempt]
     selectors = [other_attempts_selector(js)] if js.status.restarts else []
-    selectors += [one_of(keys.JOB_UID, [meta.uid for meta in alone[:_MAX_RESTARTED_JOBS]])] if alone else []
+    selectors += [one_of(keys.JOB_UID, restarted_alone[:_MAX_RESTARTED_JOBS])] if restarted_alone else []
     return await deleted_pods(reader, selectors)
 
 
@@ -187,8 +187,8 @@ async def late_agent_pods(reader: Reader, js: JobSet, jobs: Container[str]) -> t
         if pod.is_reporting and pod.job_uid in jobs
         for attempt in (integer(pod.metadata.annotations.in_place_restart_attempt),)
     ]
-    awaited = max((requested_attempt(js.status), *(attempt for attempt, _ in reports)))
-    return tuple(pod for attempt, pod in reports if attempt < awaited)
+    awaited_attempt = max((requested_attempt(js.status), *(attempt for attempt, _ in reports)))
+    return tuple(pod for attempt, pod in reports if attempt < awaited_attempt)
 
 
 async def disruption_events(reader: Reader, js: JobSet) -> tuple[SeenEvent, ...]:

@@ -214,15 +214,15 @@ class Nodes:
             return None
         if finding := self._resource_finding(needs, recreate):
             return finding
-        chosen = [node for node in self._nodes if _is_chosen(spec, node)]
-        if not chosen:
+        chosen_nodes = [node for node in self._nodes if _is_chosen(spec, node)]
+        if not chosen_nodes:
             return self._label_finding(spec, recreate)
-        fitting = [node for node in chosen if node.takes(needs)]
+        fitting = [node for node in chosen_nodes if node.takes(needs)]
         if not fitting:
-            return self._size_finding(needs, chosen)
-        usable = sum(_may_use(spec, node) for node in fitting)
+            return self._size_finding(needs, chosen_nodes)
+        usable_count = sum(_may_use(spec, node) for node in fitting)
         taints_by_node = self.blocking_taints(spec)
-        return self._usage_finding(usable, taints_by_node) if usable else _taint_finding(taints_by_node)
+        return self._usage_finding(usable_count, taints_by_node) if usable_count else _taint_finding(taints_by_node)
 
     def _usage_finding(self, nodes_in_use: int, taints_by_node: Mapping[str, Taint]) -> Finding:
         message = f"{nodes_in_use} of {pluralize(len(self._nodes), 'node')} could take it, and too little is free there"

@@ -52,7 +52,7 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod, condition: PodCondi
     topology, gated = leader.metadata.topology or "", _gated_followers(case, child)
     problem = misfit(case, leader)
     waiting_text = f"; {pluralize(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
-    word, followers_domain = noun(topology), _domain_of_followers(case, child, topology)
+    domain_noun, followers_domain = noun(topology), _domain_of_followers(case, child, topology)
     fits_nowhere = problem is not None and problem.cause in FITS_NOWHERE
     holders = () if followers_domain or fits_nowhere else domain_findings(case, leader, topology)
     if fits_nowhere and gated:
@@ -64,7 +64,7 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod, condition: PodCondi
         because=(*([problem] if problem else []), *holders),
         since=condition.since,
     )
-    room = f"room in {followers_domain}" if followers_domain else f"{article(word)} {word} of its own"
+    room = f"room in {followers_domain}" if followers_domain else f"{article(domain_noun)} {domain_noun} of its own"
     return Finding(Level.WAITS, "leader-waits", f"Job {child.name}: waits for {room}", because=(pod,))
 
 
@@ -114,6 +114,7 @@ def followers_wait(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFin
 
 
 def _leader_state(case: Case, child: Child) -> str:
+    """A clause about the leader of a Job with gated followers."""
     leader = case.leaders.get(child.job.metadata.uid)
     if case.facts.pods is None:
         return "leader is not known"
@@ -127,7 +128,7 @@ def _leader_state(case: Case, child: Child) -> str:
     return f"{f'scheduler {scheduler}' if scheduler else 'the scheduler'} has not looked at the leader pod yet"
 
 
-_GATES = {
+_FIXES_BY_GATE = {
     keys.PLACEMENT_GATE: "admission sets this gate where it is needed: remove it from the pod template in a new JobSet",
     keys.SPARE_GATE: "the manager lifts it at once, if it runs with the feature gate JobSetSpares",
 }
@@ -138,7 +139,7 @@ def gated_pods(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding
     """Pods with scheduling gates, but for the gate of followers."""
     for child, pods in case.pods_where(unexplained, lambda pod: pod.is_gated):
         gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
-        fix = _GATES.get(gates, "the controller that the gate is named after has to lift it")
+        fix = _FIXES_BY_GATE.get(gates, "the controller that the gate is named after has to lift it")
         message = f"Job {child.name}: {pods_are(pods)} held back by scheduling gate {gates}"
         yield KeyedFinding(child.name, gates, Finding(Level.WAITS, "gated", message, fix=fix))
 
@@ -167,30 +168,29 @@ def _why_no_node(case: Case, pod: SeenPod) -> Finding | None:
     return problem if problem is not None and problem.level is Level.FAULT else excluded_by_jobs(case, pod) or problem
 
 
-def _why_unscheduled(child: Child, pod: SeenPod, problem: Finding | None, message: str, scheduler: str) -> Finding:
+def _why_unscheduled(child: Child, pod: SeenPod, problem: Finding | None, message: str, scheduler_text: str) -> Finding:
     meta = child.job.metadata
     if keys.NODE_SELECTOR_STRATEGY in meta.annotations:
         label = f"{keys.NAMESPACED_JOB}={namespaced_job(meta.namespace, meta.name)}"
         fix = f"by the node-selector strategy its nodes need the label {label}: has the script labelled them?"
-        return Finding(Level.WAITS, "unscheduled", scheduler, fix=fix)
+        return Finding(Level.WAITS, "unscheduled", scheduler_text, fix=fix)
     if problem is not None:
-        return replace(problem, because=(Finding(Level.NOTE, "scheduler", f"kube-scheduler: {scheduler}"),))
-    return Finding(Level.WAITS, "unscheduled", scheduler, fix=scheduling_remedy(pod, message))
+        return replace(problem, because=(Finding(Level.NOTE, "scheduler", f"kube-scheduler: {scheduler_text}"),))
+    return Finding(Level.WAITS, "unscheduled", scheduler_text, fix=scheduling_remedy(pod, message))
 
 
 @about_jobs
 def without_device_claim(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods that the scheduler ignores because their ResourceClaim, or the template of the claim, is missing."""
     for child, pods in case.pods_where(unexplained, lambda pod: pod.is_unhandled and bool(pod.spec.resource_claims)):
-        words, fix = _missing_device_claim(case, pods[0])
-        if words:
+        missing_text, fix = _missing_device_claim(case, pods[0])
+        if missing_text:
             created = pods[0].metadata.creation_timestamp or ""
             is_late = seconds_since(created, case.facts.now, unknown=0) > SCHEDULER_SECONDS
-            message = f"Job {child.name}: {pods_are(pods)} not scheduled: {words}"
+            message = f"Job {child.name}: {pods_are(pods)} not scheduled: {missing_text}"
             level = Level.FAULT if is_late else Level.WAITS
-            yield KeyedFinding(
-                child.name, words.replace(pods[0].name, ""), Finding(level, "device-claim", message, (), fix, created)
-            )
+            finding = Finding(level, "device-claim", message, fix=fix, since=created)
+            yield KeyedFinding(child.name, missing_text.replace(pods[0].name, ""), finding)
 
 
 def _missing_device_claim(case: Case, pod: SeenPod) -> tuple[str, str]:
@@ -238,14 +238,14 @@ def failing_containers(case: Case, unexplained: frozenset[str]) -> Iterator[Keye
     for child, pods in case.pods_where(
         unexplained, lambda pod: pod.is_live and bool(pod.spec.node_name) and not pod.is_ready
     ):
-        kinds: dict[tuple[str, ...], list[tuple[SeenPod, Reason]]] = {}
+        pods_by_kind: dict[tuple[str, ...], list[tuple[SeenPod, Reason]]] = {}
         for pod in pods:
             reason = why_unready(pod, case.warnings_about(pod))
             if reason is not None and not reason.may_become_ready:
-                kinds.setdefault(reason.kind, []).append((pod, reason))
-        for kind, failing in kinds.items():
-            pod, reason = failing[0]
-            message = f"Job {child.name}: {pods_are([pod for pod, _ in failing])} not ready: {reason.words}"
+                pods_by_kind.setdefault(reason.kind, []).append((pod, reason))
+        for kind, pods_and_reasons in pods_by_kind.items():
+            pod, reason = pods_and_reasons[0]
+            message = f"Job {child.name}: {pods_are([pod for pod, _ in pods_and_reasons])} not ready: {reason.words}"
             cause = "container" if pod.trouble else "pod-not-started"
             yield KeyedFinding(child.name, kind, Finding(Level.FAULT, cause, message, fix=reason.fix))
 

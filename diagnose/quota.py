@@ -61,13 +61,14 @@ class QuotaRefusal:
 
     def fix(self, namespace: str, objects: int, total: int) -> str:
         """The fix for `objects` that are refused. `total`: the number of such objects when the set is complete."""
-        enough = self._number(self.limit - self.left + self.needs * objects)
-        patch = f'{{"spec":{{"hard":{{"{self.resource}":"{enough}"}}}}}}'
-        raised = f"kubectl patch quota {self.quota} -n {namespace} --type=merge -p '{patch}'"
+        enough_amount = self._number(self.limit - self.left + self.needs * objects)
+        patch = f'{{"spec":{{"hard":{{"{self.resource}":"{enough_amount}"}}}}}}'
+        raise_command = f"kubectl patch quota {self.quota} -n {namespace} --type=merge -p '{patch}'"
         if self.is_too_small(total):
-            return f"raise it: {raised}; or request less, or run fewer pods, in a new JobSet"
-        uses = f"wait for what uses it (kubectl describe quota -n {namespace})"
-        return f"{uses}, request less in a new JobSet, or have an administrator of the namespace run {raised}"
+            return f"raise it: {raise_command}; or request less, or run fewer pods, in a new JobSet"
+        wait_text = f"wait for what uses it (kubectl describe quota -n {namespace})"
+        administrator = f"have an administrator of the namespace run {raise_command}"
+        return f"{wait_text}, request less in a new JobSet, or {administrator}"
 
     @property
     def _short_resource(self) -> str:

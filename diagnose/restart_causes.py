@@ -63,6 +63,7 @@ def decisive_container(status: JobSetStatus, message: str) -> str:
 
 
 def attempt_finding(js: JobSet, failed: FailedAttempt) -> Finding:
+    """A note on how an attempt failed."""
     disruption = disruption_in_history(js, failed)
     message = f"attempt {failed.attempt}: {attempt_words(failed)}" + (f"; {disruption}" if disruption else "")
     return Finding(Level.NOTE, "attempt", message, since=failed.time)
@@ -283,7 +284,7 @@ def last_recovery(case: Case) -> Iterator[Answer]:
     """The phases of the last recovery; no answer for a set without recorded recoveries."""
     recovery = case.facts.jobset.status.recovery
     attempts = () if recovery is None else reversed(recovery.attempts)
-    entry = next((times for times in attempts if times.detected_after_seconds is not None), None)
+    entry = next((entry for entry in attempts if entry.detected_after_seconds is not None), None)
     if recovery is None or entry is None:
         return
     seconds = entry.ready_after_seconds

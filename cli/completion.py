@@ -73,8 +73,8 @@ def jobset_names(parsed_args: argparse.Namespace, **_: object) -> Sequence[str]:
     from kube.errors import KubeError  # noqa: PLC0415 (only for completions)
 
     async def names() -> list[str]:
-        target = {name: getattr(parsed_args, name) or "" for name in ("kubeconfig", "context", "namespace")}
-        async with asyncio.timeout(NAMES_TIMEOUT), session.connect(session.ClusterFlags(**target)) as connection:
+        cluster_flags = {name: getattr(parsed_args, name) or "" for name in ("kubeconfig", "context", "namespace")}
+        async with asyncio.timeout(NAMES_TIMEOUT), session.connect(session.ClusterFlags(**cluster_flags)) as connection:
             return await session.jobset_names(connection)
 
     try:

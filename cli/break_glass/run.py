@@ -35,13 +35,13 @@ async def run(options: Options, out: TextIO, err: TextIO) -> int:
     _write(configurations, options.output, out)
     missing = [configuration.name for configuration in configurations if configuration.state is State.MISSING]
     misdirected = [webhook for configuration in configurations for webhook in configuration.misdirected]
-    texts = [f"{' and '.join(missing)}: no webhooks are there: {remedy}"] if missing else []
+    messages = [f"{' and '.join(missing)}: no webhooks are there: {remedy}"] if missing else []
     if misdirected:
-        texts.append(f"called where the manager does not serve them: {', '.join(misdirected)}: {remedy}")
-    texts += faults
+        messages.append(f"called where the manager does not serve them: {', '.join(misdirected)}: {remedy}")
+    messages += faults
     if any(configuration.state is State.OFF for configuration in configurations):
-        texts.append(NOT_ENFORCED)
-    write_messages("webhooks", texts, err)
+        messages.append(NOT_ENFORCED)
+    write_messages("webhooks", messages, err)
     if options.action == "off":
         return 0
     are_on = all(configuration.state is State.ON for configuration in configurations)
@@ -60,8 +60,8 @@ async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[
             configuration_state(resource.kind, name, body)
             for (resource, name), body in zip(CONFIGURATIONS, stored, strict=True)
         ]
-        are_missing = all(configuration.state is State.MISSING for configuration in configurations)
-        if are_missing and JOBSETS.plural not in await connection.client.served_resources(JOBSETS.api_version):
+        are_all_missing = all(configuration.state is State.MISSING for configuration in configurations)
+        if are_all_missing and JOBSETS.plural not in await connection.client.served_resources(JOBSETS.api_version):
             raise KubeError(session.NOT_INSTALLED)
         faults = []
         if options.action == "status":

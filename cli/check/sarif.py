@@ -40,14 +40,14 @@ def _rules(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     errors_by_rule: dict[str, FieldError] = {}
     for finding in findings:
         errors_by_rule.setdefault(finding.rule, finding.error)
-    return [_rule(name, errors_by_rule[name]) for name in sorted(errors_by_rule)]
+    return [_rule(rule_id, error) for rule_id, error in sorted(errors_by_rule.items())]
 
 
-def _rule(name: str, error: FieldError) -> dict[str, Any]:
+def _rule(rule_id: str, error: FieldError) -> dict[str, Any]:
     rule = error.rule or Rule(_NO_RULE, error.type, error.complaint, error.fix, "the API server")
     message, fix = with_placeholders(rule.message), with_placeholders(rule.fix)
     return {
-        "id": name,
+        "id": rule_id,
         "shortDescription": {"text": message},
         "fullDescription": {"text": f"{message} (source: {rule.source})"},
         "help": {"text": fix or message},

@@ -1,8 +1,8 @@
 """The list of `jobset explain` without a name: one line for each JobSet, with the cause of its wait."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TextIO
+from typing import Any
 
 from api import keys
 from api.jobset import JobSet
@@ -45,7 +45,7 @@ class Listing:
         self._no_manager_finding: Finding | None = None
 
     def add(self, js: JobSet, explanation: Explanation) -> None:
-        """Add the line of a JobSet. It leaves out that no manager runs, which `write` says once for all."""
+        """Add the line of a JobSet. It leaves out that no manager runs, which `lines` says once for all."""
         self._has_reconciled_jobset |= was_reconciled(js)
         now = wall_clock()
         age_text = age_of(explanation.root.since, now)
@@ -78,19 +78,19 @@ class Listing:
             self._no_manager_finding = missing_manager(lease, await look_up.manager_pods(reader), wall_clock())
         self._unread_notes |= dict.fromkeys(reader.unseen)
 
-    def write(self, out: TextIO, *, with_namespaces: bool, width: int = 0) -> None:
-        """Write the table. Below it, write that no manager runs, and which facts could not be read.
+    def lines(self, *, with_namespaces: bool, width: int) -> Iterator[str]:
+        """The table. Below it, that no manager runs, and which facts could not be read.
 
         The last column is wrapped at `width`, unless this is 0.
         """
         rows = [("NAMESPACE", "NAME", "STATE", "SINCE", "CAUSE"), *self._rows]
-        out.writelines(columns([row if with_namespaces else row[1:] for row in rows], width=width))
+        yield from columns([row if with_namespaces else row[1:] for row in rows], width=width)
         if self._no_manager_finding is not None:
             count = self._unmanaged_count
             waits = pluralize(count, "JobSet", "waits", "wait") if count else "no JobSet waits"
-            out.write(f"\n{waits} for a manager: {self._no_manager_finding.message}\n")
-            out.write(f"to fix: {self._no_manager_finding.fix}\n")
-        out.writelines(f"not looked at: {printable(note)}\n" for note in self._unread_notes)
+            yield f"\n{waits} for a manager: {self._no_manager_finding.message}\n"
+            yield f"to fix: {self._no_manager_finding.fix}\n"
+        yield from (f"not looked at: {printable(note)}\n" for note in self._unread_notes)
 
 
 def _without_manager_finding(explanation: Explanation) -> tuple[Explanation, Finding | None]:
@@ -106,15 +106,15 @@ def cause_line(explanation: Explanation) -> str:
 
     Empty for a set that runs.
     """
-    worst = _worst_cause(explanation.root)
-    if explanation.headline or worst is None:
+    worst_finding = _worst_cause(explanation.root)
+    if explanation.headline or worst_finding is None:
         return one_line(explanation.headline)
-    words = [worst.message]
-    while cause := _worst_cause(worst):
+    messages = [worst_finding.message]
+    while cause := _worst_cause(worst_finding):
         if cause.level is Level.NOTE:
             break
-        worst, words = cause, [words[0], cause.message]
-    return ": ".join(map(one_line, words))
+        worst_finding, messages = cause, [messages[0], cause.message]
+    return ": ".join(map(one_line, messages))
 
 
 def _worst_cause(root: Finding) -> Finding | None:

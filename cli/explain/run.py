@@ -1,7 +1,6 @@
 """Runs `jobset explain`: reads facts from a cluster, and writes the explanations."""
 
 import asyncio
-import io
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -47,7 +46,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 @session.command("explain")
-async def _explain_one(options: Options, out: TextIO, _: TextIO) -> int:
+async def _explain_one(options: Options, out: TextIO, err: TextIO) -> int:
     name = session.jobset_name(options.name or "")
     if options.everywhere:
         raise session.UsageError("-A lists all JobSets: leave out the name, or write -n NAMESPACE")
@@ -66,7 +65,7 @@ async def _explain_one(options: Options, out: TextIO, _: TextIO) -> int:
                 lines = [*map(printable, show.text_lines(explanation, now))]
             return _Page("".join(f"{line}\n" for line in lines), body, has_ended)
 
-        await _write_pages(options, compute_page, out)
+        await _write_pages(options, compute_page, out, err)
     return session.DONE
 
 
@@ -79,38 +78,36 @@ async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
             if not (jobsets.bodies or options.everywhere):
                 await session.refuse_missing_namespace(connection)
             body = {"items": jobsets.bodies}
-            table = io.StringIO()
+            text = note = ""
             if options.output != "text":
-                table.write(dump(body, options.output))
+                text = dump(body, options.output)
             elif jobsets.bodies:
-                jobsets.write(table, with_namespaces=options.everywhere, width=width_of(out))
+                text = "".join(jobsets.lines(with_namespaces=options.everywhere, width=width_of(out)))
+            elif options.everywhere:
+                note = "there are no JobSets in any namespace\n"
             else:
-                scope = (
-                    "in any namespace"
-                    if options.everywhere
-                    else f"in namespace {connection.namespace}: -A looks in all"
-                )
-                err.write(f"there are no JobSets {scope}\n")
+                note = f"there are no JobSets in namespace {connection.namespace}: -A looks in all\n"
             if jobsets.has_more:
-                err.write(
-                    f"there are more: only the first {MAX_JOBSETS} are shown; -n NAMESPACE or a name shows others\n"
-                )
-            return _Page(table.getvalue(), body, has_ended=False)
+                note = f"there are more: only the first {MAX_JOBSETS} are shown; -n NAMESPACE or a name shows others\n"
+            return _Page(text, body, note=note)
 
-        await _write_pages(options, compute_page, out)
+        await _write_pages(options, compute_page, out, err)
     return session.DONE
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """One version of the output: its text, its content as JSON, and whether the JobSet has ended."""
+    """One version of the output: its text, its content as JSON, and a note for standard error."""
 
     text: str
     body: dict[str, Any]
-    has_ended: bool
+    has_ended: bool = False
+    note: str = ""
 
 
-async def _write_pages(options: Options, compute_page: Callable[[], Awaitable[_Page]], out: TextIO) -> None:
+async def _write_pages(
+    options: Options, compute_page: Callable[[], Awaitable[_Page]], out: TextIO, err: TextIO
+) -> None:
     """Write a page. With `--watch`, write the page again when its content changes, until the JobSet has ended."""
     last_content = ""
     while True:
@@ -119,6 +116,7 @@ async def _write_pages(options: Options, compute_page: Callable[[], Awaitable[_P
         if content != last_content:
             out.write(f"\n{current.text}" if last_content and current.text else current.text)
             out.flush()
+            err.write(current.note)
         if current.has_ended or not options.watch:
             return
         last_content = content

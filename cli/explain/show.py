@@ -60,12 +60,12 @@ def _lines_below(finding: Finding, indent: str, time_above: str, now: datetime) 
             yield Line(f"{child_indent}to fix: ", f"{child_indent}  ", cause.fix)
 
 
-def one_line(words: str) -> str:
+def one_line(text: str) -> str:
     """A text of several lines, such as a message about Jobs, in one line.
 
     Of lines that differ only in the name of an object, the first is written, with the number of the others.
     """
-    lines = dict.fromkeys(" ".join(line.split()) for line in words.splitlines() if line.strip())
+    lines = dict.fromkeys(" ".join(line.split()) for line in text.splitlines() if line.strip())
     lines_by_pattern: dict[str, list[str]] = {}
     for line in lines:
         lines_by_pattern.setdefault(_QUOTED.sub("", line, count=1), []).append(line)

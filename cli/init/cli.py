@@ -8,7 +8,7 @@ from kube.model.validation import dns1035_label
 
 FRAMEWORKS = {"torchrun": "pytorch", "jax": "jax", "mpi": "mpi", "ray": "ray"}
 """The name of the example in examples/frameworks, by framework."""
-PARTS = ("checkpoints", "watchdog")
+OPTIONAL_PARTS = ("checkpoints", "watchdog")
 MAX_NODES, MAX_GPUS, LONGEST_NAME = 4096, 64, 40
 EXAMPLES = """examples:
   %(prog)s torchrun --nodes 8 --gpus 8 > train.yaml
@@ -36,7 +36,7 @@ def add_init(commands: Commands) -> None:
     add("--nodes", type=_between(1, MAX_NODES), metavar="N", help="number of pods; default: 4")
     add("--gpus", type=_between(0, MAX_GPUS), metavar="N", help="GPUs of each pod, 0 for none; default: 1")
     add("--name", type=_name, metavar="NAME", help="name of the JobSet; default: the framework")
-    add("--without", action="append", choices=PARTS, help="leave out this part; repeatable")
+    add("--without", action="append", choices=OPTIONAL_PARTS, help="leave out this part; repeatable")
     handler = run_module("cli.init.run")
 
     def handle(parsed: argparse.Namespace) -> int:

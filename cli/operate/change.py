@@ -73,11 +73,11 @@ async def refuse_queued(connection: session.Session, js: JobSet, command: str) -
         return
     meta, workloads = js.metadata, workloads_command(js)
     patch = f'kubectl patch -n {meta.namespace} $({workloads} -o name) --type=merge -p \'{{"spec":{{"active":%s}}}}\''
-    clauses = {
+    clause_by_command = {
         "resume": f"resumes it when it admits it: {workloads} says when",
         "suspend": "would resume it at once. Kueue ends its pods and keeps it suspended:"
         f" {patch % 'false'}; with true it may be admitted again",
         "restart": "decides when it runs. Kueue ends its pods, and starts them again when it admits it once more:"
         f" {patch % 'false'} && jobset wait {meta.name} -n {meta.namespace} --for=suspended && {patch % 'true'}",
     }
-    raise queue_refusal(js, clauses[command])
+    raise queue_refusal(js, clause_by_command[command])

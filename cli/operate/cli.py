@@ -84,8 +84,8 @@ exit codes:
   1  not possible: no JobSet or ReplicatedJob of that name, or a JobSet that has ended
   2  not done: wrong usage, a cluster that does not answer or refuses, no right to get and patch JobSets"""
 
-SUSPENDED = "Sets spec.suspend: the Jobs stay and their pods are deleted."
-RESUMED = "Clears spec.suspend: Jobs that have not succeeded get pods again, in the order of start."
+SUSPEND_EFFECT = "Sets spec.suspend: the Jobs stay and their pods are deleted."
+RESUME_EFFECT = "Clears spec.suspend: Jobs that have not succeeded get pods again, in the order of start."
 
 
 def add_logs(commands: Commands) -> None:
@@ -131,14 +131,14 @@ def add_scale(commands: Commands) -> None:
 
 def add_suspend(commands: Commands) -> None:
     """Register the command `suspend`."""
-    examples = CHANGE_EXAMPLES.format(effect=SUSPENDED, more_reasons="")
+    examples = CHANGE_EXAMPLES.format(effect=SUSPEND_EFFECT, more_reasons="")
     parser = _command(commands, "suspend", examples)
     parser.set_defaults(handler=run_module("cli.operate.change"), suspend=True)
 
 
 def add_resume(commands: Commands) -> None:
     """Register the command `resume`."""
-    examples = CHANGE_EXAMPLES.format(effect=RESUMED, more_reasons=", or one that a queue resumes")
+    examples = CHANGE_EXAMPLES.format(effect=RESUME_EFFECT, more_reasons=", or one that a queue resumes")
     parser = _command(commands, "resume", examples)
     parser.set_defaults(handler=run_module("cli.operate.change"), suspend=False)
 

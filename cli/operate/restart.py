@@ -42,9 +42,9 @@ async def run(options: Options, out: TextIO, err: TextIO) -> int:
         except (NeverError, session.NoJobSetError):
             raise  # the JobSet has ended or is gone, so it cannot be resumed
         except BaseException:
-            timed_out = f", still not suspended after {options.timeout:g} s" if time_limit.expired() else ""
+            timeout_text = f", still not suspended after {options.timeout:g} s" if time_limit.expired() else ""
             err.write(
-                f"jobset restart: {title(js)}: not done{timed_out}. It stays suspended until you resume it:"
+                f"jobset restart: {title(js)}: not done{timeout_text}. It stays suspended until you resume it:"
                 f" jobset resume {name} -n {connection.namespace}\n"
             )
             if time_limit.expired():

@@ -7,12 +7,12 @@ from cli.messages import printable
 from policy.suites.judge import Result
 
 
-def junit(results: Mapping[str, Sequence[Result]], problems: Sequence[str]) -> str:
-    """The text of the file. `results`: by suite. `problems`: messages about what could not be checked."""
-    failed = sum(bool(result.failures) for suite_results in results.values() for result in suite_results)
-    count = sum(map(len, results.values()))
+def junit(results_by_suite: Mapping[str, Sequence[Result]], problems: Sequence[str]) -> str:
+    """The text of the file. `problems`: messages about what could not be checked."""
+    failed = sum(bool(result.failures) for suite_results in results_by_suite.values() for result in suite_results)
+    count = sum(map(len, results_by_suite.values()))
     root = ET.Element("testsuites", tests=str(count), failures=str(failed), errors=str(len(problems)))
-    for name, suite_results in results.items():
+    for name, suite_results in results_by_suite.items():
         failures = str(sum(bool(result.failures) for result in suite_results))
         tests = str(len(suite_results))
         suite = ET.SubElement(root, "testsuite", name=printable(name), tests=tests, failures=failures)

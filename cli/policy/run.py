@@ -43,18 +43,18 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         judged_suites.append((loaded, [judge(loaded, number, admit) for number in numbers]))
     if options.server and not (report.problems or report.errors):
         judged_suites = _with_server_results(judged_suites, report, options.gates)
-    results: dict[str, list[Result]] = {}
+    results_by_suite: dict[str, list[Result]] = {}
     for loaded, suite_results in judged_suites:
-        results.setdefault(loaded.document.source.name, []).extend(suite_results)
+        results_by_suite.setdefault(loaded.document.source.name, []).extend(suite_results)
         for result in suite_results:
             report.add([locate(loaded.document, error) for error in result.failures])
-    if not (results or report.problems or report.errors):
+    if not (results_by_suite or report.problems or report.errors):
         report.problems.append(f"no {SUITE_KIND} found in {', '.join(options.names)}")
-    _write(options.output, report, results, out)
+    _write(options.output, report, results_by_suite, out)
     write_messages("policy test", report.problems, err)
     if report.problems:
         return 2
-    if any(result.is_different for suite_results in results.values() for result in suite_results):
+    if any(result.is_different for suite_results in results_by_suite.values() for result in suite_results):
         return DIFFERS
     return 1 if report.errors else 0
 
@@ -68,14 +68,14 @@ def _with_server_results(
     if not any(result.is_askable for _, results in judged_suites for result in results):
         return judged_suites
     try:
-        results = judge_online(judged_suites, gates)
+        server_results = judge_online(judged_suites, gates)
     except CheckError as error:
         report.problems.append(str(error))
         return judged_suites
-    return [(loaded, suite_results) for (loaded, _), suite_results in zip(judged_suites, results, strict=True)]
+    return [(loaded, suite_results) for (loaded, _), suite_results in zip(judged_suites, server_results, strict=True)]
 
 
-def _write(output: str, report: Report, results: dict[str, list[Result]], out: TextIO) -> None:
+def _write(output: str, report: Report, results_by_suite: dict[str, list[Result]], out: TextIO) -> None:
     if output in DATA_FORMATS:
         tests = [
             {
@@ -86,28 +86,28 @@ def _write(output: str, report: Report, results: dict[str, list[Result]], out: T
                 "differs": result.is_different,
                 "note": result.note,
             }
-            for suite, suite_results in results.items()
+            for suite, suite_results in results_by_suite.items()
             for result in suite_results
         ]
         out.write(dump({**report.json(), "tests": tests}, output))
     elif output == "sarif":
         out.write(dump(sarif(report), "json"))
     elif output == "junit":
-        out.write(junit(results, report.problems))
+        out.write(junit(results_by_suite, report.problems))
     else:
-        _write_table(report, results, out)
+        _write_table(report, results_by_suite, out)
 
 
-def _write_table(report: Report, results: dict[str, list[Result]], out: TextIO) -> None:
-    for suite, suite_results in results.items():
+def _write_table(report: Report, results_by_suite: dict[str, list[Result]], out: TextIO) -> None:
+    for suite, suite_results in results_by_suite.items():
         for result in suite_results:
             note = f" ({result.note})" if result.note else ""
             out.write(f"{result.state:<6}{printable(suite)}: {printable(result.name + note)}\n")
     write_text(report.findings, out, color=has_color(out))
-    all_results = [result for suite_results in results.values() for result in suite_results]
+    all_results = [result for suite_results in results_by_suite.values() for result in suite_results]
     failed = sum(bool(result.failures) for result in all_results)
     counts = [
-        count_noun(len(results), "suite"),
+        count_noun(len(results_by_suite), "suite"),
         count_noun(len(all_results), "test"),
         f"{failed} failed",
     ]

@@ -209,6 +209,24 @@ def test_who_watches_sees_what_changes_until_the_set_has_ended(command, connecte
     ]
 
 
+def test_who_watches_an_empty_list_is_told_so_once(command, managed, monkeypatch):
+    cluster = managed()
+    monkeypatch.setattr("cli.explain.run.UPDATE_PERIOD", 0.01)
+    looks = 0
+    send = cluster.send
+
+    async def counting(request):
+        nonlocal looks
+        looks += request.path.endswith("/jobsets")
+        if looks == 4:
+            raise KeyboardInterrupt
+        return await send(request)
+
+    monkeypatch.setattr(cluster, "send", counting)
+    _, out, err = command("explain", "-w")
+    assert (out, err) == ("", "there are no JobSets in namespace team-a: -A looks in all\n")
+
+
 def test_who_watches_a_list_sees_it_again_when_it_changes(command, managed, monkeypatch):
     cluster = managed(a_set("a", suspend=True))
     monkeypatch.setattr("cli.explain.run.UPDATE_PERIOD", 0.01)

@@ -30,7 +30,7 @@ class KubeError(Exception):
 
 
 class KubeconfigError(KubeError):
-    """The credentials cannot be loaded. The text is one line: file, context, fault."""
+    """The credentials cannot be loaded. The text is one line with file, context and fault."""
 
 
 class UnreadableAnswerError(KubeError):
@@ -199,7 +199,7 @@ def parse_status(body: bytes | msgspec.Raw) -> Status | None:
 
 
 def from_status(status: Status, *, code: int = 0, call: Call = Call(), retry_after: float | None = None) -> ApiError:
-    """The error for a Status. `code`, the HTTP status, overrides the code in the Status; 0: there is none."""
+    """The error for a Status. `code` is the HTTP status, which overrides the code in the Status, or 0 without one."""
     code = code or status.code or 500
     if retry_after is None and status.details.retry_after_seconds:
         retry_after = float(status.details.retry_after_seconds)

@@ -45,7 +45,7 @@ class Indexes(Generic[T]):
         return [] if values is None else values.get(key.value)
 
     def replace(self, key: Key, old: T | None, new: T | None) -> None:
-        """Index `new`, the object of that key, in place of `old`; None: there is no such object."""
+        """Index the state `new` of the object in place of `old`. None: the object does not exist."""
         for name, function in self._functions.items():
             by_namespace, namespace = self._values[name], "" if name in self._cluster_wide else key[0]
             values = by_namespace.get(namespace)
@@ -62,7 +62,7 @@ class Indexes(Generic[T]):
 
 
 class _Values(Generic[T]):
-    """The objects of one namespace by value. Most values have one object, kept without a dictionary (200 bytes)."""
+    """The objects of one namespace by value. Most values have one object, which needs no dictionary of 200 bytes."""
 
     def __init__(self) -> None:
         self._one: dict[str, tuple[Key, T]] = {}

@@ -6,8 +6,8 @@ Why it is safe:
 - Only the local monotonic clock decides; times in the Lease are for people.
 - Every write is conditional on the resourceVersion that was read, so a late or repeated request cannot take effect.
   After a write of unknown outcome the Lease is read again.
-- Losing the Lease is fatal: the work is cancelled and `LeadershipLostError` raised; the process must end. When the work
-  ends for any reason, renewal ends, too.
+- Losing the Lease is fatal. The work is cancelled, `LeadershipLostError` is raised, and the process must end. When the
+  work ends for any reason, renewal ends, too.
 """
 
 import asyncio

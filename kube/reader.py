@@ -71,10 +71,10 @@ class Reader:
         except NotFound:
             return None
 
-    async def find(self, resource: Resource, kind: type[T], name: str, note: str, namespace: str = "") -> T | None:
+    async def find(self, resource: Resource, kind: type[T], name: str, note: str) -> T | None:
         """One object; None if it does not exist, or if the right is missing, which is noted."""
         with self.noting(note):
-            return await self.get(resource, kind, name, namespace)
+            return await self.get(resource, kind, name)
         return None
 
     async def by_name(self, resource: Resource, kind: type[T], names: Iterable[str], note: str) -> dict[str, T | None]:

@@ -9,7 +9,7 @@ from kube.client import Client
 from kube.resources import Resource
 
 REVIEW_TIMEOUT: Final = 10.0
-"""Seconds for one review, with the time that it waits for a slot."""
+"""Seconds that one review may take."""
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
 OWN_ACCESS_REVIEWS = Resource(

@@ -51,7 +51,7 @@ T = TypeVar("T", bound=Object)
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Replaces an object that cannot be decoded. It is listed in `Store.unreadable` and in no view."""
+    """Replaces an object that cannot be decoded. It is listed in `Store.unreadable`, and readers do not see it."""
 
     metadata: Identity
     reason: str

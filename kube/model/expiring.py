@@ -9,7 +9,10 @@ V = TypeVar("V")
 
 
 class Expiring(Generic[K, V]):
-    """At most `size` values by key, each until a time on the caller's clock. The one stored first is dropped first."""
+    """At most `size` values by key, each until a time on the caller's clock.
+
+    If there are more, the value that was stored first is dropped.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size

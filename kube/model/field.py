@@ -129,7 +129,7 @@ class Layer(Enum):
     """The component that finds a fault in a cluster without our mutating webhook."""
 
     SCHEMA = "schema"
-    """The API server, by the CRD, before it calls the validating webhook, whose findings are then missing."""
+    """The API server, by the CRD. It then does not call the validating webhook, whose findings are missing."""
     WEBHOOK = "webhook"
     """The validating webhook, from the object alone."""
     CLUSTER = "cluster"

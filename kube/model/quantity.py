@@ -38,7 +38,7 @@ _DIGITS: Final = _MAX_POWER - _NANO + max(_BINARY.values()) + 1
 
 
 def parse_quantity(value: Any) -> Fraction | None:
-    """Exact amount of `500m`, `1Gi`, `1e3`, `0.5`, 2; None if the value is no quantity, or too large to be of use."""
+    """Exact amount of `500m`, `1Gi`, `1e3`, `0.5`, 2; None if the value is not a quantity, or too large to use."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     if isinstance(value, int):
@@ -64,7 +64,7 @@ def _wrapped_exponent(sign: str, digits: str) -> int | None:
 
 
 def _rounded_amount(digits: str, power: int, bits: int) -> Fraction | None:
-    """`digits` * 10**`power` * 2**`bits`, rounded up to billionths; None if this is too large to be of use."""
+    """`digits` * 10**`power` * 2**`bits`, rounded up to billionths; None if this is too large to use."""
     if not digits:
         return Fraction()
     if len(digits) + power > _MAX_POWER:

@@ -42,7 +42,7 @@ def _as_int_if_whole(amount: Fraction) -> Amount:
 
 
 def amount_of(value: Any) -> Amount | None:
-    """The amount of a quantity; None for a negative one, a text above `LONGEST_AMOUNT`, and any other value."""
+    """The amount of a quantity; None if it is negative, a text longer than `LONGEST_AMOUNT`, or not a quantity."""
     if type(value) is int:
         return value if value >= 0 else None
     text = str(value) if isinstance(value, str | float) else ""

@@ -16,8 +16,8 @@ _MAX_NAME = 63
 def did_you_mean(word: str, names: Iterable[str], *, intro: str = "there are", most: int = _MAX_LISTED) -> str:
     """A text such as `did you mean "workers"? there are: "driver", "workers"`.
 
-    Without the question if no name is close, without the list if the close name is the only one, empty without names.
-    The list has the first `most` names.
+    The question is left out if no name is close, and the list if the close name is the only name. The text is empty if
+    there are no names. The list has the first `most` names.
     """
     candidates = list(dict.fromkeys(name for name in islice(names, MAX_CANDIDATES) if name))
     if not candidates:

@@ -36,12 +36,12 @@ def rows(effective: EffectiveSettings) -> Iterator[tuple[str, str, str]]:
             origin = "flag" if (section, name) in effective.flags else file_or_default
             yield f"{section_field.alias}.{inner_field.alias}", text(value), origin
     for name, gate in GATES.items():
-        gate_flags = {name, f"All{gate.stage}"}
-        file_or_default = "file" if gate_flags & effective.settings.feature_gates.keys() else "default"
+        setting_names = {name, f"All{gate.stage}"}
+        file_or_default = "file" if setting_names & effective.settings.feature_gates.keys() else "default"
         yield (
             f"featureGates.{name}",
             text(values["featureGates"][name]),
-            "flag" if gate_flags & effective.gate_flags else file_or_default,
+            "flag" if setting_names & effective.gate_flags else file_or_default,
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TextIO
 from app.control_characters import CONTROL, CONTROLS, escape
 
 _CONTROL_OR_OUR_COLOR: Final = re.compile(rf"\x1b\[(?:[01]|(?:1;)?3[1-6])m|[{CONTROLS}]")
-"""Control characters, and the codes of our own output: bold and six colours. None of these codes hides text."""
+"""Control characters, and the codes of our own output, which `escape` keeps: bold and six colours. None hides text."""
 _CONTROL_OR_STYLE: Final = re.compile(rf"\x1b\[[0-9;:]*m|[{CONTROLS}]")
 _RESET: Final = "\x1b[0m"
 
@@ -24,11 +24,11 @@ class Terminal:
 
     def __init__(self, inner: TextIO) -> None:
         self.inner = inner
-        self._escaped_pattern = _CONTROL_OR_OUR_COLOR if inner.isatty() else CONTROL
+        self._pattern = _CONTROL_OR_OUR_COLOR if inner.isatty() else CONTROL
 
     def write(self, text: str) -> int:
         """Write the escaped text. Returns the length of `text`, as each text stream does."""
-        self.inner.write(escape(text, self._escaped_pattern))
+        self.inner.write(escape(text, self._pattern))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -66,8 +66,8 @@ def program_line_writer(out: TextIO) -> Callable[[str, str], object]:
 
 
 def _coloured_line(line: str) -> str:
-    last = escape(line.rstrip("\r").rpartition("\r")[2], _CONTROL_OR_STYLE)
-    return last + _RESET if "\x1b" in last else last
+    shown_part = escape(line.rstrip("\r").rpartition("\r")[2], _CONTROL_OR_STYLE)
+    return shown_part + _RESET if "\x1b" in shown_part else shown_part
 
 
 def _write_traceback(*error: Any) -> None:

@@ -31,43 +31,43 @@ class Options(session.ClusterFlags):
 @session.command("webhooks", verbs="")
 async def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the state of the configurations to `out`, and what is wrong with them to `err`. Returns the exit code."""
-    configurations, remedy, faults = await _switch_all(options)
+    configurations, remedy, serving_faults = await _switch_all(options)
     _write(configurations, options.output, out)
-    missing = [configuration.name for configuration in configurations if configuration.state is State.MISSING]
-    misdirected = [webhook for configuration in configurations for webhook in configuration.misdirected]
-    messages = [f"{' and '.join(missing)}: no webhooks are there: {remedy}"] if missing else []
-    if misdirected:
-        messages.append(f"called where the manager does not serve them: {', '.join(misdirected)}: {remedy}")
-    messages += faults
+    missing_names = [configuration.name for configuration in configurations if configuration.state is State.MISSING]
+    misdirected_webhooks = [webhook for configuration in configurations for webhook in configuration.misdirected]
+    messages = [f"{' and '.join(missing_names)}: no webhooks are there: {remedy}"] if missing_names else []
+    if misdirected_webhooks:
+        messages.append(f"called where the manager does not serve them: {', '.join(misdirected_webhooks)}: {remedy}")
+    messages += serving_faults
     if any(configuration.state is State.OFF for configuration in configurations):
         messages.append(NOT_ENFORCED)
     write_messages("webhooks", messages, err)
     if options.action == "off":
         return 0
     are_on = all(configuration.state is State.ON for configuration in configurations)
-    return 0 if are_on and not (misdirected or faults) else 1
+    return 0 if are_on and not (misdirected_webhooks or serving_faults) else 1
 
 
 async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[str]]:
     """Change the webhook configurations for `off` and `on`.
 
-    Returns the configurations, the fix for missing or wrong webhooks, and faults of the endpoints. Endpoints are looked
-    at only for `status`, since with `on` the manager may have just been started.
+    Returns the configurations, the fix for missing or wrong webhooks, and what is wrong with the Services and managers
+    that answer. These are looked at only for `status`, since with `on` the manager may have just been started.
     """
     async with session.connect(options) as connection:
-        stored = [await switch(connection.client, resource, name, options.action) for resource, name in CONFIGURATIONS]
+        bodies = [await switch(connection.client, resource, name, options.action) for resource, name in CONFIGURATIONS]
         configurations = [
             configuration_state(resource.kind, name, body)
-            for (resource, name), body in zip(CONFIGURATIONS, stored, strict=True)
+            for (resource, name), body in zip(CONFIGURATIONS, bodies, strict=True)
         ]
         are_all_missing = all(configuration.state is State.MISSING for configuration in configurations)
         if are_all_missing and JOBSETS.plural not in await connection.client.served_resources(JOBSETS.api_version):
             raise KubeError(session.NOT_INSTALLED)
-        faults = []
+        serving_faults = []
         if options.action == "status":
-            faults += await unreachable_services(connection.client, stored)
-            faults += await foreign_managers(connection.client, stored)
-        return configurations, apply_again_remedy(stored), faults
+            serving_faults += await unreachable_services(connection.client, bodies)
+            serving_faults += await foreign_managers(connection.client, bodies)
+        return configurations, apply_again_remedy(bodies), serving_faults
 
 
 def _write(configurations: Sequence[Configuration], output: str, out: TextIO) -> None:

@@ -65,9 +65,9 @@ def one_line(text: str) -> str:
 
     Of lines that differ only in the name of an object, the first is written, with the number of the others.
     """
-    lines = dict.fromkeys(" ".join(line.split()) for line in text.splitlines() if line.strip())
+    distinct_lines = dict.fromkeys(" ".join(line.split()) for line in text.splitlines() if line.strip())
     lines_by_pattern: dict[str, list[str]] = {}
-    for line in lines:
+    for line in distinct_lines:
         lines_by_pattern.setdefault(_QUOTED.sub("", line, count=1), []).append(line)
     return "; ".join(
         first + (f" (and {len(more)} more alike)" if more else "") for first, *more in lines_by_pattern.values()

@@ -34,12 +34,12 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 def _convert_file(file: str, out: TextIO, err: TextIO) -> int:
     report = Report()
     inputs = Inputs([file], wanted=is_convertible, problems=report.problems)
-    objects, lines = convert_documents(inputs.documents(), report)
+    objects, notes = convert_documents(inputs.documents(), report)
     write_text(report.findings, err, color=has_color(err))
     if not (objects or report.errors or report.problems):
         report.problems.append(f"{file}: no PyTorchJob, MPIJob or Job in it")
     skipped = [f"{kind} {name}: not converted: apply it as it is" for kind, _, name in sorted(inputs.other_names)]
-    err.writelines(f"jobset init: {line}\n" for line in [*report.problems, *lines, *skipped])
+    err.writelines(f"jobset init: {text}\n" for text in [*report.problems, *notes, *skipped])
     out.write(_yaml(objects))
     if report.problems or report.errors:
         return 1 if inputs.files else 2

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kube.model.field import SPEC, ErrorType, FieldError, Path
-from kube.model.requests import LARGEST_AMOUNT as MAX_OF_POD
-from kube.model.requests import is_pod_resource
+from kube.model.requests import LARGEST_AMOUNT, is_pod_resource
 from policy.cel import (
     NO_TEXTS,
     Cel,
@@ -50,7 +49,7 @@ UNCOUNTED = sentence(
     "maxTotals",
     ErrorType.INVALID,
     "an amount that cannot be counted",
-    f'write a number from 0 to {MAX_OF_POD}, with a unit if it needs one, such as 8, "500m" or "64Gi"',
+    f'write a number from 0 to {LARGEST_AMOUNT}, with a unit if it needs one, such as 8, "500m" or "64Gi"',
     "uncounted",
 )
 
@@ -58,7 +57,7 @@ UNCOUNTED = sentence(
 def request_number(limit: ResourceLimit, judged: JudgedJobSet, namespace: Namespace) -> Number:
     """The sum of the requests for a resource by all pods of a set, and its limit."""
     limit_in_force = effective_limit(limit, namespace)
-    find_path = partial(_request, judged, limit.name)
+    find_path = partial(_largest_request_path, judged, limit.name)
     parts = partial(_resource_parts, judged, limit.name, limit_in_force.text)
     return Number(limit.name, judged.requests.get(limit.name, 0), limit_in_force, find_path, parts)
 
@@ -74,7 +73,7 @@ def find_uncountable(
                 yield UNCOUNTED.at(path, str(value))
 
 
-def _request(judged: JudgedJobSet, resource: str) -> Path:
+def _largest_request_path(judged: JudgedJobSet, resource: str) -> Path:
     """The path of a request for the resource, in the template whose pods request most of it."""
     if not judged.templates:
         return SPEC.at("replicatedJobs")
@@ -99,9 +98,14 @@ def _optional_request(holder: str, key: str) -> str:
     return f"{holder}.?resources.?requests[?{key}].or({holder}.?resources.?limits[?{key}])"
 
 
+def _field_of_request(holder: str, key: str) -> str:
+    """CEL: the name of the field that `_optional_request` reads, `requests` or `limits`."""
+    return f"({holder}.?resources.?requests[?{key}].hasValue() ? 'requests' : 'limits')"
+
+
 def _is_counted(value: str) -> str:
     """A CEL condition: a text is an amount that can be counted."""
-    return f"{is_amount(value)} && !quantity({value}).isGreaterThan(quantity('{MAX_OF_POD}'))"
+    return f"{is_amount(value)} && !quantity({value}).isGreaterThan(quantity('{LARGEST_AMOUNT}'))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +134,20 @@ class CelRequests:
         """The request of a container or pod for the resource, as an optional quantity."""
         return _optional_request(holder, str(self.key))
 
-    def _count(self, holders: str, stated: str) -> str:
+    def _amounts(self, holders: str, quantity: str) -> str:
         """A list of whole numbers: the amounts of `holders`, rounded up, and -1 for an amount that cannot be counted.
 
-        `holders`: a list of containers or pods. `stated`: the optional quantity of an item `c` of the list.
+        `holders`: a list of containers or pods. `quantity`: the optional quantity of an item `c` of the list.
         """
         scale, unit = (" * 1000.0", " + 'm'") if self.counts_thousandths else ("", "")
         nearest = f"int(q.asApproximateFloat(){scale} + 0.5)"
         rounded_up = f"[{nearest}].map(w, quantity(string(w){unit}).isLessThan(q) ? w + 1 : w)"
         amount = f"[quantity(t)].map(q, {rounded_up}[0])[0]"
-        return f"{holders}.map(c, string({stated}.orValue(dyn('')))).map(t, {_is_counted('t')} ? {amount} : -1)"
+        return f"{holders}.map(c, string({quantity}.orValue(dyn('')))).map(t, {_is_counted('t')} ? {amount} : -1)"
 
-    def _sum(self, holders: str, stated: str) -> str:
-        """The sum of the amounts of `_count` that can be counted."""
-        return cel_sum(f"{self._count(holders, stated)}.filter(n, n > 0)")
+    def _sum(self, holders: str, quantity: str) -> str:
+        """The sum of the amounts of `_amounts` that can be counted."""
+        return cel_sum(f"{self._amounts(holders, quantity)}.filter(n, n > 0)")
 
     def _container_request(self, init: str) -> str:
         """The request of containers and sidecars, or of an init container with earlier sidecars if this is more.
@@ -151,13 +155,12 @@ class CelRequests:
         `init`: the list of init containers.
         """
         is_sidecar = "c.?restartPolicy.orValue('') == 'Always'"
-        stated = self._request("c")
-        running = (
-            f"{self._sum('p.?containers.orValue([])', stated)} + {self._sum(f'{init}.filter(c, {is_sidecar})', stated)}"
-        )
-        earlier = self._sum(f"{init}.slice(0, k).filter(c, {is_sidecar})", stated)
-        starting = f"{init}.transformList(k, c, !({is_sidecar}), {self._sum('[c]', stated)} + {earlier})"
-        return f"([{running}] + {starting}).max()"
+        request = self._request("c")
+        of_containers = self._sum("p.?containers.orValue([])", request)
+        of_sidecars = self._sum(f"{init}.filter(c, {is_sidecar})", request)
+        earlier = self._sum(f"{init}.slice(0, k).filter(c, {is_sidecar})", request)
+        starting = f"{init}.transformList(k, c, !({is_sidecar}), {self._sum('[c]', request)} + {earlier})"
+        return f"([{of_containers} + {of_sidecars}] + {starting}).max()"
 
     def pod_requests(self, root: Root) -> Cel:
         """A list with an item for each template: the request of one of its pods."""
@@ -201,21 +204,20 @@ class CelRequests:
     def _path(self) -> Cel:
         """The path of the largest request in the template whose pods request most."""
         index = cel_largest(Cel(f"variables.{self.template_variable}"))
-        field_of = f"({{}}.?resources.?requests[?{self.key}].hasValue() ? 'requests' : 'limits')"
-        resource, agents = key_path("", self.key.text), f"variables.agents[{index}]"
+        key, agents = str(self.key), f"variables.agents[{index}]"
+        resource_path = key_path("", key)
         pod_path_text = f"'spec.replicatedJobs[' + string({index}) + '].template.spec.template.spec"
         path_lists, holder_lists = [], []
         for field in ("containers", "initContainers"):
-            item_path = (
-                f"{pod_path_text}.{field}[' + string(k) + '].resources.' + {field_of.replace('{}', 'c')} + {resource}"
-            )
+            resources_path = f"{pod_path_text}.{field}[' + string(k) + '].resources.'"
+            item_path = f"{resources_path} + {_field_of_request('c', key)} + {resource_path}"
             path_lists.append(f"p.?{field}.orValue([]).transformList(k, c, {item_path})")
             holder_lists.append(f"p.?{field}.orValue([])")
-        of_pod = f"[{pod_path_text}.resources.' + {field_of.replace('{}', 'p')} + {resource}]"
+        of_pod = f"[{pod_path_text}.resources.' + {_field_of_request('p', key)} + {resource_path}]"
         paths = " + ".join([*path_lists, f"{agents}.map(c, '{AGENT}')", of_pod])
         holders = " + ".join([*holder_lists, agents, "[p]"])
-        stated = self._count(f"({holders})", self._request("c"))
-        largest = f"[{stated}].map(a, a.max() < 0 ? {pod_path_text}' : ({paths})[a.indexOf(a.max())])[0]"
+        amounts = self._amounts(f"({holders})", self._request("c"))
+        largest = f"[{amounts}].map(a, a.max() < 0 ? {pod_path_text}' : ({paths})[a.indexOf(a.max())])[0]"
         return Cel(
             f"(variables.pods.size() == 0 ? 'spec.replicatedJobs' : [variables.pods[{index}]].map(p, {largest})[0])"
         )
@@ -230,9 +232,8 @@ def multiply_by_pods(variable: str, root: Root) -> Cel:
 
 def compile_uncountable(limits: Sequence[ResourceLimit], writer: Writer) -> Expression:
     """An expression for the findings about amounts that cannot be counted, of resources that have a limit."""
-    field_of = "({}.?resources.?requests[?r].hasValue() ? 'requests' : 'limits')"
-    at_container = container_path(".resources.", Cel(field_of.format("x.c")), _RESOURCE)
-    at_pod = pod_path("i", ".resources.", Cel(field_of.format("p")), _RESOURCE)
+    at_container = container_path(".resources.", Cel(_field_of_request("x.c", "r")), _RESOURCE)
+    at_pod = pod_path("i", ".resources.", Cel(_field_of_request("p", "r")), _RESOURCE)
     at_overhead = pod_path("i", ".overhead", _RESOURCE)
 
     def amount_findings(names: Cel, holders: str, stated: str, at: CelPath) -> Cel:

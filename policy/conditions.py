@@ -23,7 +23,7 @@ USED: Final = "Used"
 FIRST_USED: Final = "FirstUsed"
 
 MAX_NAMED_ERRORS = 5
-"""At most this many faults or conflicts are named in a message. The number of the others is added."""
+"""At most this many faults or conflicts are in a message, followed by the number of further ones."""
 MAX_TEXT = 300
 """At most this many characters of one fault or conflict are in a message."""
 
@@ -31,7 +31,7 @@ Conditions = tuple[Condition, ...]
 
 
 class EnforcementState(NamedTuple):
-    """Whether the API server enforces a policy, and why, as in a condition."""
+    """Whether the API server enforces a policy (`holds`), with the reason and message of the condition InAPIServer."""
 
     holds: bool
     reason: str

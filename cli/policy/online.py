@@ -92,7 +92,7 @@ async def _judge_suite_online(
     await server.delete_policies()
     for round_ in rounds(loaded, [number for number, result in enumerate(results) if result.is_askable]):
         await server.store_round(loaded, round_)
-        answers = await server.send_tests(loaded, round_.tests, lambda done: report(f"{done} of {test_count}"))
+        answers = await server.send_tests(loaded, round_.test_indexes, lambda done: report(f"{done} of {test_count}"))
         for number, answer in answers.items():
             merged_results[number] = _with_answer(loaded, number, results[number], answer)
     return merged_results

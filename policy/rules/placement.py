@@ -97,7 +97,7 @@ def find_exclusive_topologies(rule: ExclusiveTopologies, judged: JudgedJobSet, _
 def _topology(judged: JudgedJobSet, template: Template) -> tuple[str, Path]:
     """The topology for the pods of a template, and the path of the metadata with the annotation.
 
-    Without the annotation: an empty text, and the path of the metadata of the Job template.
+    Without the annotation, they are an empty text and the path of the metadata of the Job template.
     """
     job_metadata_path = template.path.at("template", "metadata")
     pod_metadata_path = template.job_path.at("template", "metadata")
@@ -140,18 +140,18 @@ def compile_exclusive_topologies(rule: ExclusiveTopologies, writer: Writer, root
         return concat_lists(*lists)
 
     jobs, set_annotation = root.variable("jobs"), f"{root.variable('annotations')}[?{_ANNOTATION}]"
-    in_job = topology_findings(f"{job_annotation}.orValue('')", at_job)
-    of_jobs = Cel(f"{jobs}.transformList(i, j, {job_annotation}.hasValue(), {in_job}).flatten()")
-    is_missing = f"{jobs}.exists(j, !{job_annotation}.hasValue())"
-    in_set = topology_findings(f"{set_annotation}.orValue('')", at_set)
-    of_set = f"({set_annotation}.hasValue() && {is_missing} ? {in_set} : [])"
-    in_pod = topology_findings(f"{pod_annotation}.orValue('')", at_pod)
-    nowhere = topology_findings("''", at_job)
-    of_pods_or_none = (
+    job_findings = topology_findings(f"{job_annotation}.orValue('')", at_job)
+    by_job_templates = f"{jobs}.transformList(i, j, {job_annotation}.hasValue(), {job_findings}).flatten()"
+    a_job_lacks_it = f"{jobs}.exists(j, !{job_annotation}.hasValue())"
+    set_findings = topology_findings(f"{set_annotation}.orValue('')", at_set)
+    by_set = f"({set_annotation}.hasValue() && {a_job_lacks_it} ? {set_findings} : [])"
+    pod_findings = topology_findings(f"{pod_annotation}.orValue('')", at_pod)
+    findings_without_annotation = topology_findings("''", at_job)
+    by_pod_templates = (
         f"({set_annotation}.hasValue() ? [] : {jobs}.transformList(i, j, !{job_annotation}.hasValue(),"
-        f" {pod_annotation}.hasValue() ? {in_pod} : {nowhere}).flatten())"
+        f" {pod_annotation}.hasValue() ? {pod_findings} : {findings_without_annotation}).flatten())"
     )
-    return concat_lists(of_jobs, Cel(of_set), Cel(of_pods_or_none))
+    return concat_lists(Cel(by_job_templates), Cel(by_set), Cel(by_pod_templates))
 
 
 PriorityClassesRule = Annotated[

@@ -24,22 +24,22 @@ def namespace_name(test: SuiteTest) -> str:
 
 @dataclass(slots=True)
 class Round:
-    """The indexes of tests in the suite, and the objects that the tests share.
+    """Tests of a suite, by their indexes, and the objects that they share.
 
     - `namespaces`: the namespaces by name. `times`: the time of the tests in each namespace.
-    - `stored`: by namespace and name, the JobSet of the suite that is stored under this name before policies are in
+    - `stored_jobsets`: by namespace and name, the JobSet of the suite that is stored there before policies are in
       force; empty for no JobSet.
     """
 
-    tests: list[int] = field(default_factory=list)
+    test_indexes: list[int] = field(default_factory=list)
     namespaces: dict[str, SuiteNamespace] = field(default_factory=dict)
     times: dict[str, str] = field(default_factory=dict)
-    stored: dict[tuple[str, str], str] = field(default_factory=dict)
+    stored_jobsets: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def old_jobsets(self) -> dict[tuple[str, str], str]:
         """The JobSets that have to be stored before policies are in force, by namespace and name."""
-        return {key: old_jobset for key, old_jobset in self.stored.items() if old_jobset}
+        return {key: old_jobset for key, old_jobset in self.stored_jobsets.items() if old_jobset}
 
     def add(self, index: int, test: SuiteTest, *, has_exceptions: bool) -> bool:
         """Add a test if it agrees with the other tests. Returns whether it was added.
@@ -51,11 +51,11 @@ class Round:
         if (
             self.namespaces.get(name, test.namespace) != test.namespace
             or self.times.get(name, time) != time
-            or self.stored.get(key, test.old_jobset) != test.old_jobset
+            or self.stored_jobsets.get(key, test.old_jobset) != test.old_jobset
         ):
             return False
-        self.namespaces[name], self.times[name], self.stored[key] = test.namespace, time, test.old_jobset
-        self.tests.append(index)
+        self.namespaces[name], self.times[name], self.stored_jobsets[key] = test.namespace, time, test.old_jobset
+        self.test_indexes.append(index)
         return True
 
 

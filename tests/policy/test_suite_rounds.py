@@ -29,7 +29,7 @@ def loaded(*tests: SuiteTest, exceptions: Any = (), allowed: Any = None) -> Suit
 
 
 def planned(*tests: SuiteTest, **more: Any) -> list[list[int]]:
-    return [each.tests for each in rounds(loaded(*tests, **more), range(len(tests)))]
+    return [each.test_indexes for each in rounds(loaded(*tests, **more), range(len(tests)))]
 
 
 def test_tests_that_agree_are_of_one_round():

@@ -42,7 +42,7 @@ class Template:
     js: JobSet
 
     @property
-    def jobs(self) -> int:
+    def job_count(self) -> int:
         return max(self.rjob.replicas, 0)
 
     @cached_property
@@ -51,9 +51,9 @@ class Template:
         return max(pods_at_once(self.rjob), 0)
 
     @property
-    def pods(self) -> int:
+    def pod_count(self) -> int:
         """The number of pods that all its Jobs together have at once."""
-        return self.jobs * self.pods_per_job
+        return self.job_count * self.pods_per_job
 
     @property
     def job_path(self) -> Path:
@@ -72,10 +72,10 @@ class Template:
             return self.rjob.pod_spec
 
     def at(self, *parts: str | int) -> Path:
-        """The path in the JobSet of the value at `parts` below the pod spec."""
+        """The path in the JobSet of the value at `parts` below the pod spec, or of the field that adds this value."""
         match parts:
             case (str(field), int(index), *inner) if index >= len(self.rjob.pod_spec.get(field) or ()):
-                return _added_by(self.pod[field][index], inner)
+                return _path_of_adding_field(self.pod[field][index], inner)
         return self.pod_path.at(*parts)
 
     @cached_property
@@ -134,8 +134,8 @@ AGENT = SPEC.at("failurePolicy", "agent")
 AGENT_IMAGE = AGENT.at("image")
 
 
-def _added_by(item: JSON, parts: Sequence[str | int]) -> Path:
-    """The path of the field of the JobSet that adds the container or volume `item`. `parts`: the path inside `item`."""
+def _path_of_adding_field(item: JSON, parts: Sequence[str | int]) -> Path:
+    """The path of the field of the JobSet that adds the container or volume `item`. `parts`: a path inside `item`."""
     if item.get("name") != restart_agent.NAME:
         return SPEC.at("volumeClaimPolicies")
     return AGENT_IMAGE if parts[:1] == ["image"] else AGENT
@@ -159,31 +159,31 @@ class JudgedJobSet:
         return tuple(Template(path, rjob, self.js) for path, rjob in replicated_jobs(self.js))
 
     @cached_property
-    def jobs(self) -> int:
-        return sum(template.jobs for template in self.templates)
+    def job_count(self) -> int:
+        return sum(template.job_count for template in self.templates)
 
     @cached_property
-    def pods(self) -> int:
+    def pod_count(self) -> int:
         """The number of pods while all Jobs run."""
-        return sum(template.pods for template in self.templates)
+        return sum(template.pod_count for template in self.templates)
 
     @cached_property
     def requests(self) -> Amounts:
         """The requests of the pods while all Jobs run, together."""
-        return sum_requests((template.requests, template.pods) for template in self.templates)
+        return sum_requests((template.requests, template.pod_count) for template in self.templates)
 
     @cached_property
     def claims_of_groups(self) -> int:
         """The number of claims for devices that are created for groups of pods. The pods of a group share them."""
-        return sum(
-            _claims_by_template(entry.resource_claims)
-            + sum(template.jobs for template in self.templates if template.rjob.name in entry.target_replicated_jobs)
-            * _claims_by_template(entry.job.resource_claims if entry.job else ())
-            for entry in self.groups
-        ) + sum(
-            template.jobs * sum(not claim.get("resourceClaimName") for claim in template.claims_of_job)
+        claims = sum(
+            template.job_count * sum(not claim.get("resourceClaimName") for claim in template.claims_of_job)
             for template in self.templates
         )
+        for entry in self.groups:
+            jobs = sum(item.job_count for item in self.templates if item.rjob.name in entry.target_replicated_jobs)
+            claims += _claims_by_template(entry.resource_claims)
+            claims += jobs * _claims_by_template(entry.job.resource_claims if entry.job else ())
+        return claims
 
     @cached_property
     def named_claims(self) -> frozenset[str]:

@@ -77,14 +77,14 @@ def _largest_request_path(judged: JudgedJobSet, resource: str) -> Path:
     """The path of a request for the resource, in the template whose pods request most of it."""
     if not judged.templates:
         return SPEC.at("replicatedJobs")
-    largest = max(judged.templates, key=lambda template: template.pods * template.requests.get(resource, 0))
+    largest = max(judged.templates, key=lambda template: template.pod_count * template.requests.get(resource, 0))
     return largest.request_path(resource)
 
 
 def _resource_parts(judged: JudgedJobSet, name: str, limit: str) -> list[str]:
     return first_parts(
-        f"{template.rjob.name} has {template.pods} x {as_text(template.requests[name], limit)}"
-        f" = {as_text(template.pods * template.requests[name], limit)}"
+        f"{template.rjob.name} has {template.pod_count} x {as_text(template.requests[name], limit)}"
+        f" = {as_text(template.pod_count * template.requests[name], limit)}"
         for template in judged.templates
         if name in template.requests
     )

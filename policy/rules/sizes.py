@@ -25,8 +25,8 @@ def replicated_jobs(rule: Limit, judged: JudgedJobSet, namespace: Namespace) -> 
 
 def jobs(rule: Limit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
     """A set may have only so many Jobs: the `replicas` of all its ReplicatedJobs together."""
-    find_path = partial(largest_replicas, judged, attrgetter("jobs"))
-    yield Number("Jobs", judged.jobs, effective_limit(rule, namespace), find_path, partial(_job_parts, judged))
+    find_path = partial(largest_replicas, judged, attrgetter("job_count"))
+    yield Number("Jobs", judged.job_count, effective_limit(rule, namespace), find_path, partial(_job_parts, judged))
 
 
 def largest_replicas(judged: JudgedJobSet, count: Callable[[Template], int]) -> Path:
@@ -45,7 +45,7 @@ def first_parts(parts: Iterator[str]) -> list[str]:
 
 
 def _job_parts(judged: JudgedJobSet) -> list[str]:
-    return first_parts(f"{template.rjob.name} has {template.jobs}" for template in judged.templates)
+    return first_parts(f"{template.rjob.name} has {template.job_count}" for template in judged.templates)
 
 
 REPLICAS = "spec.replicatedJobs[].replicas"

@@ -62,8 +62,9 @@ def totals(rule: MaxTotals, judged: JudgedJobSet, namespace: Namespace) -> Itera
     claim requests.
     """
     if rule.pods is not None:
-        find_path = partial(largest_replicas, judged, attrgetter("pods"))
-        yield Number("pods", judged.pods, effective_limit(rule.pods, namespace), find_path, partial(_pod_parts, judged))
+        find_path = partial(largest_replicas, judged, attrgetter("pod_count"))
+        parts = partial(_pod_parts, judged)
+        yield Number("pods", judged.pod_count, effective_limit(rule.pods, namespace), find_path, parts)
     if rule.resource_claims is not None:
         claims = sum(map(_claims, judged.templates)) + judged.claims_of_groups + len(judged.named_claims)
         find_path = partial(largest_replicas, judged, _claims)
@@ -83,19 +84,19 @@ find_max_totals.__doc__ = totals.__doc__
 
 
 def _claims(template: Template) -> int:
-    return template.pods * template.claims.created
+    return template.pod_count * template.claims.created
 
 
 def _pod_parts(judged: JudgedJobSet) -> list[str]:
     return first_parts(
-        f"{template.rjob.name} has {template.jobs} x {template.pods_per_job} = {template.pods}"
+        f"{template.rjob.name} has {template.job_count} x {template.pods_per_job} = {template.pod_count}"
         for template in judged.templates
     )
 
 
 def _claim_parts(judged: JudgedJobSet) -> list[str]:
     parts = [
-        f"{template.rjob.name} has {template.pods} x {template.claims.created} = {_claims(template)}"
+        f"{template.rjob.name} has {template.pod_count} x {template.claims.created} = {_claims(template)}"
         for template in judged.templates
         if template.claims.created
     ]

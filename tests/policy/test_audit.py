@@ -61,7 +61,7 @@ def test_a_rule_that_fails_is_counted_and_the_others_are_checked(monkeypatch: py
     def broken(_: object) -> None:
         raise KeyError
 
-    monkeypatch.setattr(JudgedJobSet, "jobs", property(broken))
+    monkeypatch.setattr(JudgedJobSet, "job_count", property(broken))
     found = audited(js()).result("limits", TIME)
     assert (found.unchecked, [each.rule for each in found.first]) == (1, ["ttl"])
 

@@ -99,7 +99,7 @@ def test_the_count_is_the_most_that_ever_runs_at_once(init: list[tuple[bool, int
 def test_a_set_requests_what_all_its_pods_do_at_once():
     pod = {"containers": cpu("500m")}
     js = judged(rjob("a", replicas=3, parallelism=4, completions=2, pod=pod), rjob("b", parallelism=5, completions=5))
-    assert (js.jobs, js.pods, js.requests) == (4, 3 * 2 + 5, {"cpu": 3})
+    assert (js.job_count, js.pod_count, js.requests) == (4, 3 * 2 + 5, {"cpu": 3})
 
 
 @pytest.mark.parametrize(

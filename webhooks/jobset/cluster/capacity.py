@@ -34,7 +34,7 @@ DOMAINS_TOO_FEW = warning(
 
 def has_exclusive_jobs(judged: JudgedJobSet) -> bool:
     """Whether Jobs of the set have exclusive placement by affinity."""
-    return any(template.jobs and affinity_topology(judged.js, template.rjob) for template in judged.templates)
+    return any(template.job_count and affinity_topology(judged.js, template.rjob) for template in judged.templates)
 
 
 def node_shortage_warnings(judged: JudgedJobSet, total: Amounts) -> Iterator[FieldError]:
@@ -67,7 +67,7 @@ def _domain_shortage(
     job_counts = Counter[tuple[str, str]]()
     for template in templates:
         if topology := affinity_topology(js, template.rjob):
-            job_counts[topology, str(template.pod.get("priorityClassName") or "")] += template.jobs
+            job_counts[topology, str(template.pod.get("priorityClassName") or "")] += template.job_count
     for (topology, _), jobs in job_counts.items():
         if jobs > domains.get(topology, jobs):
             values = "1 value" if domains[topology] == 1 else f"{domains[topology]} values"

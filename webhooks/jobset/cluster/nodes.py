@@ -93,7 +93,7 @@ def unmet_request_warnings(judged: JudgedJobSet, largest: Amounts, *, has_author
     `has_author_rights`: warnings say how much the largest node has.
     """
     for template in judged.templates:
-        needs = {name: amount for name, amount in template.requests.items() if amount > 0} if template.pods else {}
+        needs = {name: amount for name, amount in template.requests.items() if amount > 0} if template.pod_count else {}
         missing_resource = min(needs.keys() - largest.keys(), default="")
         if missing_resource:
             check = partial(_what_to_check, missing_resource, largest)

@@ -83,7 +83,7 @@ def _limited_resource(key: str) -> str:
 
 def has_requests(judged: JudgedJobSet) -> bool:
     """Whether pods of a JobSet request resources. If not, neither quotas nor nodes are read."""
-    return any(template.jobs and template.requests for template in judged.templates)
+    return any(template.job_count and template.requests for template in judged.templates)
 
 
 Limits = dict[str, tuple[Amount, str]]
@@ -155,8 +155,8 @@ def _quota_warning(
 
 def total_requests(templates: Sequence[Template]) -> Amounts:
     """The sum of the requests of all pods of the templates, and the number of these pods as the resource `pods`."""
-    pods = sum(template.pods for template in templates)
-    return {"pods": pods, **sum_requests((template.requests, template.pods) for template in templates)}
+    pods = sum(template.pod_count for template in templates)
+    return {"pods": pods, **sum_requests((template.requests, template.pod_count) for template in templates)}
 
 
 class Quotas:

@@ -24,7 +24,6 @@ from kube.options import (
     JSON_FORM,
     LIST_QUERY,
     METADATA_LIST,
-    READ_QUERY,
     TIMEOUT,
     WRITE_QUERY,
     DeleteOptions,
@@ -165,10 +164,9 @@ class Client:
         self, resource: Resource, name: str, *, type: type[T] = JSON_OBJECT, **options: Unpack[ReadOptions]
     ) -> T:
         path = resource.path(options.get("namespace"), name, options.get("subresource"))
-        query = query_of(options, READ_QUERY)
         timeout = options.get("timeout", TIMEOUT)
         accept = options.get("accept", JSON_FORM)
-        request = Request(method="GET", path=path, verb="get", query=query, timeout=timeout, accept=accept)
+        request = Request(method="GET", path=path, verb="get", timeout=timeout, accept=accept)
         return decode(type, (await self._call(request)).body)
 
     async def list(self, resource: Resource, *, type: type[T] = JSON_OBJECT, **options: Unpack[ListOptions]) -> Page[T]:

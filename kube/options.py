@@ -28,7 +28,6 @@ class ReadOptions(TypedDict, total=False):
 
     namespace: str | None
     subresource: str
-    resource_version: str
     accept: str
     timeout: float
 
@@ -77,7 +76,6 @@ class DeleteOptions(TypedDict, total=False):
 
 
 # Query parameters by option.
-READ_QUERY = {"resource_version": "resourceVersion"}
 LIST_QUERY = {
     "label_selector": "labelSelector",
     "field_selector": "fieldSelector",

@@ -3,6 +3,7 @@
 import copy
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from manifests.chart import configuration
@@ -37,6 +38,9 @@ class Value:
     description: str
     absent_in_go: bool = field(default=False, kw_only=True)
 
+
+added_value = partial(Value, absent_in_go=True)
+"""A value that the Go project's chart lacks."""
 
 VALUES = (
     Value("nameOverride", "", TEXT, "name of the chart in names and labels"),
@@ -85,20 +89,18 @@ VALUES = (
     Value(
         "controller.podDisruptionBudget.maxUnavailable", 1, PODS_OR_PERCENTAGE, "replicas that may be evicted at a time"
     ),
-    Value(
+    added_value(
         "controller.topologySpreadConstraints",
         None,
         {"type": ["array", "null"], "items": {"type": "object"}},
         "default: over nodes and zones, if there is room",
-        absent_in_go=True,
     ),
-    Value("controller.priorityClassName", "", TEXT, "`system-cluster-critical`, for example", absent_in_go=True),
-    Value(
+    added_value("controller.priorityClassName", "", TEXT, "`system-cluster-critical`, for example"),
+    added_value(
         "controller.excludeWebhookPortFromMesh",
         False,
         FLAG,
         "annotation for Istio that keeps its sidecar from the port of the webhooks",
-        absent_in_go=True,
     ),
     Value("certManager.enable", False, FLAG, "certificates of cert-manager instead of the manager's own"),
     Value("certManager.issuerRef", {}, OBJECT, "issuer; default: a self-signed one is created"),
@@ -115,140 +117,97 @@ VALUES = (
         TEXT,
         "Secret with the certificate that Prometheus shows, if certManager is on",
     ),
-    Value(
+    added_value(
         "prometheus.alerts.enable",
         False,
         FLAG,
         "PrometheusRule with the alerts; needs the Prometheus operator",
-        absent_in_go=True,
     ),
-    Value(
+    added_value(
         "prometheus.alerts.runbooks",
         "",
         TEXT,
         "address at which the documentation is served, with which the `runbook_url` of alerts begins",
-        absent_in_go=True,
     ),
-    Value("dashboard.enable", False, FLAG, "ConfigMap with the dashboard for Grafana", absent_in_go=True),
-    Value(
+    added_value("dashboard.enable", False, FLAG, "ConfigMap with the dashboard for Grafana"),
+    added_value(
         "dashboard.labels",
         {"grafana_dashboard": "1"},
         TEXT_MAP,
         "labels by which Grafana's sidecar finds the ConfigMap",
-        absent_in_go=True,
     ),
-    Value(
-        "dashboard.annotations",
-        {},
-        TEXT_MAP,
-        "annotations of the ConfigMap: `grafana_folder`, for example",
-        absent_in_go=True,
-    ),
-    Value("metrics.enable", True, FLAG, "port and Service of the metrics", absent_in_go=True),
-    Value(
-        "featureGates",
-        {},
-        configuration.feature_gates(),
-        "feature gates of the manager",
-        absent_in_go=True,
-    ),
-    Value("tls", {}, configuration.section("tls"), "`tls` of the manager's configuration", absent_in_go=True),
-    Value(
+    added_value("dashboard.annotations", {}, TEXT_MAP, "annotations of the ConfigMap: `grafana_folder`, for example"),
+    added_value("metrics.enable", True, FLAG, "port and Service of the metrics"),
+    added_value("featureGates", {}, configuration.feature_gates(), "feature gates of the manager"),
+    added_value("tls", {}, configuration.section("tls"), "`tls` of the manager's configuration"),
+    added_value(
         "managerConfiguration",
         {},
         configuration.configuration(),
         "any other field of the manager's configuration; it wins over the rest",
-        absent_in_go=True,
     ),
-    Value(
+    added_value(
         "podAdmission",
         "webhooks",
         {"enum": ["webhooks", "policies", "policies-without-manager"]},
         "who admits pods of JobSets; policies need Kubernetes 1.36",
-        absent_in_go=True,
     ),
-    Value(
+    added_value(
         "reservedLabel.enable",
         False,
         FLAG,
         "admission policies: no other pods get the label by which exclusive placement keeps Jobs apart",
-        absent_in_go=True,
     ),
-    Value(
+    added_value(
         "lookUp.configMaps",
         False,
         FLAG,
         "admission warns of missing ConfigMaps that pods name: `childDryRun.lookUp`, and the right to get them",
-        absent_in_go=True,
     ),
-    Value(
+    added_value(
         "lookUp.secrets",
         False,
         FLAG,
         "the same of Secrets: the manager may then get every Secret, of which it asks for the metadata alone",
-        absent_in_go=True,
     ),
-    Value(
+    added_value(
         "jobSetPolicies.enable",
         False,
         FLAG,
         "JobSetPolicies: the CRD, the manager's rights for it, the webhooks that check them, and the feature gate",
-        absent_in_go=True,
     ),
-    Value(
+    added_value(
         "jobSetPolicies.reports",
         False,
         FLAG,
         "with jobSetPolicies.enable: reports about policies, if the cluster has the CRD of OpenReports",
-        absent_in_go=True,
     ),
-    Value(
+    added_value(
         "jobSetPolicies.inAPIServer",
         False,
         FLAG,
         "with jobSetPolicies.enable: the right to keep policies with apiServer: Enforce in the API server, too",
-        absent_in_go=True,
     ),
-    Value(
-        "ui.enable",
-        False,
-        FLAG,
-        "the page of all JobSets (`jobset ui`), with rights to read",
-        absent_in_go=True,
-    ),
-    Value("ui.proxyImage", "", TEXT, "image of kube-rbac-proxy; needed with ui.enable", absent_in_go=True),
-    Value(
-        "ui.hosts",
-        [],
-        HOSTS,
-        "hosts by which browsers open the page, beside localhost and its Service",
-        absent_in_go=True,
-    ),
-    Value(
-        "ui.tlsSecret",
-        "",
-        TEXT,
-        "Secret with tls.crt and tls.key of the proxy; default: self-signed",
-        absent_in_go=True,
-    ),
-    Value("ui.resources", UI_RESOURCES, OBJECT, "requests and limits of the page", absent_in_go=True),
-    Value("networkPolicy.enabled", True, FLAG, "whether there is a NetworkPolicy", absent_in_go=True),
-    Value(
+    added_value("ui.enable", False, FLAG, "the page of all JobSets (`jobset ui`), with rights to read"),
+    added_value("ui.proxyImage", "", TEXT, "image of kube-rbac-proxy; needed with ui.enable"),
+    added_value("ui.hosts", [], HOSTS, "hosts by which browsers open the page, beside localhost and its Service"),
+    added_value("ui.tlsSecret", "", TEXT, "Secret with tls.crt and tls.key of the proxy; default: self-signed"),
+    added_value("ui.resources", UI_RESOURCES, OBJECT, "requests and limits of the page"),
+    added_value("networkPolicy.enabled", True, FLAG, "whether there is a NetworkPolicy"),
+    added_value(
         "networkPolicy.webhookFrom",
         [],
         OBJECTS,
         "peers that may call the webhooks; default: all, since API servers are not pods",
-        absent_in_go=True,
     ),
-    Value(
+    added_value(
         "networkPolicy.metricsFrom",
         [{"namespaceSelector": {}}],
         OBJECTS,
         "peers that may read the metrics; `[]`: all",
-        absent_in_go=True,
     ),
-    Value("crds.enabled", True, FLAG, "the release installs and upgrades the CRD", absent_in_go=True),
-    Value("crds.keep", True, FLAG, "uninstalling keeps the CRD, and with it every JobSet", absent_in_go=True),
+    added_value("crds.enabled", True, FLAG, "the release installs and upgrades the CRD"),
+    added_value("crds.keep", True, FLAG, "uninstalling keeps the CRD, and with it every JobSet"),
 )
 
 

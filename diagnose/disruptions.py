@@ -44,8 +44,7 @@ def disruption_fix(js: JobSet, job_name: str, location: str = f" {IN_NEW_JOBSET}
     Empty for a set with a rule whose action ignores maxRestarts. Kubernetes allows podFailurePolicy only with
     restartPolicy Never. `location` says where to write it.
     """
-    rules = js.spec.failure_policy.rules if js.spec.failure_policy is not None else ()
-    if any(rule.action.endswith("IgnoreMaxRestarts") for rule in rules):
+    if any(rule.action.endswith("IgnoreMaxRestarts") for rule in js.failure_policy.rules):
         return ""
     if _restarts_containers(js, job_name):
         return f"restartPolicy: Never{location} keeps failed pods, with their logs and exit codes"

@@ -57,25 +57,25 @@ def domain_findings(case: Case, leader: SeenPod, topology: str) -> tuple[Finding
 def excluded_by_jobs(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
     """The finding about exclusive Jobs that keep a pod without exclusive placement out of their domains, if any.
 
-    `in_group`: the pod belongs to a group. The scheduler may report only the first placement of a group, without these
-    Jobs. So the Jobs count that are on nodes with enough resources for the pod.
+    `in_group`: the pod belongs to a group. The scheduler may report only the first placement of a group, which does not
+    show these Jobs. So each of these Jobs counts that is on a node with enough resources for the pod.
     """
     condition, nodes = pod.scheduling_failure, case.facts.node_offers
     is_anti_affinity = condition is not None and ANTI_AFFINITY.search(condition.message) is not None
     if condition is None or not (is_anti_affinity or (in_group and nodes is not None)):
         return None
     node_names = None if is_anti_affinity or nodes is None else nodes.fitting_nodes(pod.spec)
-    priority, own_jobs = pod.priority, {job.metadata.uid for job in case.facts.jobs or ()}
+    priority, own_uids = pod.priority, {job.metadata.uid for job in case.facts.jobs or ()}
     equal_pods = (pod for pod in case.facts.holder_pods or () if pod.metadata.topology and pod.priority == priority)
-    holders = [holder for holder in equal_pods if node_names is None or holder.spec.node_name in node_names]
-    if not holders:
+    holder_pods = [holder for holder in equal_pods if node_names is None or holder.spec.node_name in node_names]
+    if not holder_pods:
         return None
-    jobs = pluralize(len(holders), "exclusive Job", "keeps", "keep")
-    location = "its domain" if len(holders) == 1 else "their domains"
-    holder_names = join_names(sorted(holder.job_label for holder in holders))
-    message = f"{jobs} other pods of priority {priority} out of {location}: {holder_names}"
+    subject = pluralize(len(holder_pods), "exclusive Job", "keeps", "keep")
+    location = "its domain" if len(holder_pods) == 1 else "their domains"
+    holder_labels = join_names(sorted(holder.job_label for holder in holder_pods))
+    message = f"{subject} other pods of priority {priority} out of {location}: {holder_labels}"
     fix = f"give its ReplicatedJob a priorityClassName of another priority in a new JobSet ({GUIDE})"
-    if own_jobs.issuperset(holder.job_uid for holder in holders):
+    if own_uids.issuperset(holder.job_uid for holder in holder_pods):
         message, fix = f"{message}, all of its own JobSet", f"add nodes for it, or {fix}"
     else:
         fix = f"wait until one ends, add nodes, or {fix}"
@@ -115,7 +115,10 @@ def _too_few_domains(case: Case, topology: str, domain_noun: str, domain_count: 
 def _holder_findings(
     case: Case, leader: SeenPod, domain_by_node: Mapping[str, str], domain_noun: str
 ) -> Iterator[Finding]:
-    """One finding for each cause of `_HOLDER_TEXTS` for which the leader cannot have domains."""
+    """One finding for each cause of `_HOLDER_TEXTS` for which the leader cannot have domains.
+
+    Each value of `holders_by_cause` has the domains of a cause, with the pods that keep the leader out.
+    """
     pods_by_domain: dict[str, list[SeenPod]] = {domain: [] for domain in sorted(set(domain_by_node.values()))}
     for pod in case.facts.holder_pods or ():
         if pod.spec.node_name in domain_by_node and pod.job_uid != leader.job_uid:
@@ -124,26 +127,28 @@ def _holder_findings(
     for domain, pods in pods_by_domain.items():
         cause, blocking_pods = _cause_of_domain(leader, pods)
         holders_by_cause[cause][domain] = blocking_pods
-    for cause, holders in holders_by_cause.items():
-        if not holders:
+    for cause, held_domains in holders_by_cause.items():
+        if not held_domains:
             continue
-        jobs = {(pod.metadata.namespace, pod.job_uid or pod.name): pod for pods in holders.values() for pod in pods}
+        holder_pods = [pod for pods in held_domains.values() for pod in pods]
+        pod_by_job = {(pod.metadata.namespace, pod.job_uid or pod.name): pod for pod in holder_pods}
         holder_text, fix = _HOLDER_TEXTS[cause]
         holder_text = holder_text.format(
-            domains=join_names([*holders]),
-            jobs=join_names(sorted(pod.job_label for pod in jobs.values())),
-            priorities=", ".join(map(str, sorted({pod.priority for pod in jobs.values()}))),
+            domains=join_names([*held_domains]),
+            jobs=join_names(sorted(pod.job_label for pod in pod_by_job.values())),
+            priorities=", ".join(map(str, sorted({pod.priority for pod in pod_by_job.values()}))),
         )
-        verb = "holds" if len(holders) == 1 else "hold"
-        message = f"{len(holders)} of {pluralize(len(pods_by_domain), domain_noun)} {verb} {holder_text}"
+        verb = "holds" if len(held_domains) == 1 else "hold"
+        message = f"{len(held_domains)} of {pluralize(len(pods_by_domain), domain_noun)} {verb} {holder_text}"
         fix = fix.format(domain_noun=domain_noun)
         nodes = case.facts.node_offers if cause == "free" else None
         taints = {} if nodes is None else nodes.blocking_taints(leader.spec)
-        if taints_by_node := {name: taint for name, taint in taints.items() if domain_by_node.get(name) in holders}:
+        taints_by_node = {name: taint for name, taint in taints.items() if domain_by_node.get(name) in held_domains}
+        if taints_by_node:
             tainted_nodes = pluralize(len(taints_by_node), "node")
             message += f"; {tainted_nodes} there could hold it but for taints: {nodes_by_taint(taints_by_node)}"
             fix = f"{taint_remedy(taints_by_node)}; {fix}"
-        yield Finding(Level.WAITS, cause, message, fix=fix or _preemption(leader))
+        yield Finding(Level.WAITS, cause, message, fix=fix or _preemption_fix(leader))
 
 
 def _cause_of_domain(leader: SeenPod, pods: Sequence[SeenPod]) -> tuple[str, Sequence[SeenPod]]:
@@ -173,7 +178,7 @@ _HOLDER_TEXTS = {
 """By cause, in the order of the findings: the text about the Jobs that hold the domains, and the fix."""
 
 
-def _preemption(leader: SeenPod) -> str:
+def _preemption_fix(leader: SeenPod) -> str:
     """The fix if Jobs of lower priority hold the domains: whether the scheduler preempts them."""
     if leader.spec.preemption_policy == "Never":
         return "its priority class has preemptionPolicy: Never, so they are not preempted: wait, or use another class"

@@ -92,9 +92,10 @@ class _Gatherer:
         facts, js = self._facts, self._js
         if last_completion_time(survey, jobs):
             facts.lease = await look_up.manager_lease(self._reader)
-        if survey.unsettled_names and not js.spec.suspend and js.metadata.deletion_timestamp is None:
+        has_unsettled_jobs = bool(survey.unsettled_names)
+        if has_unsettled_jobs and not js.spec.suspend and js.metadata.deletion_timestamp is None:
             await self._fill_about_waiting(survey)
-        if not survey.unsettled_names and not js.spec.suspend:
+        if not has_unsettled_jobs and not js.spec.suspend:
             facts.late_agent_pods = await look_up.late_agent_pods(self._reader, js, {job.metadata.uid for job in jobs})
         is_untouched = len(survey.missing_jobs) == survey.job_count and not js.status.replicated_jobs_status
         if is_unheld(facts.lease, facts.now) or (is_untouched and facts.lease is not None):

@@ -5,7 +5,6 @@ A group is a PodGroup (of pods) or a CompositePodGroup (of groups). A tree is a 
 
 from collections.abc import Iterator
 from functools import partial
-from operator import attrgetter
 
 from api import keys
 from api.gang_status import INITIALLY_SCHEDULED
@@ -114,10 +113,10 @@ class _WaitingTree:
     def __init__(self, case: Case, groups: SeenGroups, root: Group) -> None:
         self._case, self._groups, self._root = case, groups, root
         leaves = {job: group.name for group in root.walk() for job, _ in group.jobs}
-        unready_jobs = sorted(case.survey.unready_jobs, key=attrgetter("name"))
+        unready_jobs = [case.unready_by_name[job] for job in sorted(leaves) if job in case.unready_by_name]
         groups_of_pods = ((child, child.job.spec.template.spec.pod_group) for child in unready_jobs)
         # Other causes explain Jobs that run without groups.
-        self.unready_jobs = [child for child, group in groups_of_pods if group == leaves.get(child.name)]
+        self.unready_jobs = [child for child, group in groups_of_pods if group == leaves[child.name]]
         self._waiting_pods: dict[str, list[SeenPod]] = {
             child.name: [pod for pod in case.pods_of(child) if pod.is_live and not pod.spec.node_name]
             for child in self.unready_jobs

@@ -36,6 +36,7 @@ _REASONS_WHILE_WAITING = {
 }
 """Reasons of Warnings that no longer hold when all Jobs are ready or done."""
 _MAX_WARNINGS = 3
+"""At most this many Warnings are listed, each with another reason."""
 _WEBHOOK_FIXES = {
     Webhooks.ON: "",
     Webhooks.OFF: "first jobset webhooks on, for they are off; then ",
@@ -71,7 +72,7 @@ def _failure_remedy(js: JobSet, message: str) -> str:
     `message`: reason and message of the condition Failed.
     """
     last = js.status.attempt_history[-1] if js.status.attempt_history else None
-    max_restarts = js.spec.failure_policy.max_restarts if js.spec.failure_policy is not None else 0
+    max_restarts = js.failure_policy.max_restarts
     logs = f"{remedies.logs_command(js, last.failed_job if last else '')} shows what the failed pod wrote"
     if last and (remedy := known_remedy(why_it_failed(last), js.metadata.namespace, last.pod, last.node)):
         logs = f"{remedy}; {logs}"
@@ -215,8 +216,7 @@ def active_deadline(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer
 
 def start_timeout(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     """A note on how long the oldest pending pod may still take, or that no manager enforces startTimeoutSeconds."""
-    policy, now = case.facts.jobset.spec.failure_policy, case.facts.now
-    seconds = policy.start_timeout_seconds if policy is not None else None
+    seconds, now = case.facts.jobset.failure_policy.start_timeout_seconds, case.facts.now
     if seconds is None or case.has_gate_warning(START_TIMEOUT_GATE):
         return
     pods = (pod for pod in case.facts.pods or () if pod.is_live and not pod.is_gated)

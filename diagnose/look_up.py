@@ -150,6 +150,7 @@ async def all_placed_pods(reader: Reader) -> Sequence[SeenPod] | None:
 async def ending_pods(reader: Reader, js: JobSet, previous: Sequence[Child]) -> tuple[SeenPod, ...]:
     """Pods of earlier attempts that are being deleted on a node, of the Jobs `previous` and of Jobs that are gone.
 
+    Jobs that restart alone have the label of the current attempt, so their pods are selected by the UIDs of the Jobs.
     Pods that are not ready come first, such as all pods of an unreachable node. Otherwise the time of deletion decides.
     """
     attempt, metadata = str(js.status.restarts), (child.job.metadata for child in previous)
@@ -171,7 +172,7 @@ async def deleted_pods(reader: Reader, selectors: Sequence[str]) -> tuple[SeenPo
     return tuple(sorted(ending, key=lambda pod: (pod.is_ready, pod.metadata.deletion_timestamp or "", pod.name)))
 
 
-async def late_agent_pods(reader: Reader, js: JobSet, jobs: Container[str]) -> tuple[Pod, ...]:
+async def late_agent_pods(reader: Reader, js: JobSet, job_uids: Container[str]) -> tuple[Pod, ...]:
     """Running pods of the Jobs with these UIDs whose agents have not reported the attempt that workers wait for."""
     if not js.restarts_in_place or keys.DISABLE_IN_PLACE_RESTART in js.metadata.annotations:
         return ()
@@ -181,14 +182,11 @@ async def late_agent_pods(reader: Reader, js: JobSet, jobs: Container[str]) -> t
     note = "agents: you may not list pods, so whether workers wait for one is not known"
     options: ListOptions = {"label_selector": labels, "field_selector": "status.phase=Running"}
     pods = await reader.collect(PODS, Pod, "agents", note, **options) or ()
-    reports = [
-        (-1 if attempt is None else attempt, pod)
-        for pod in pods
-        if pod.is_reporting and pod.job_uid in jobs
-        for attempt in (integer(pod.metadata.annotations.in_place_restart_attempt),)
-    ]
-    awaited_attempt = max((requested_attempt(js.status), *(attempt for attempt, _ in reports)))
-    return tuple(pod for attempt, pod in reports if attempt < awaited_attempt)
+    reporting_pods = [pod for pod in pods if pod.is_reporting and pod.job_uid in job_uids]
+    reports = [integer(pod.metadata.annotations.in_place_restart_attempt) for pod in reporting_pods]
+    attempts = [-1 if attempt is None else attempt for attempt in reports]
+    awaited_attempt = max([requested_attempt(js.status), *attempts])
+    return tuple(pod for pod, attempt in zip(reporting_pods, attempts, strict=True) if attempt < awaited_attempt)
 
 
 async def disruption_events(reader: Reader, js: JobSet) -> tuple[SeenEvent, ...]:

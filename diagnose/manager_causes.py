@@ -144,8 +144,8 @@ def last_completion_time(survey: Survey, jobs: Sequence[Job]) -> str:
     """When the last Job of a set completed, as RFC 3339; empty if not all Jobs have completed."""
     conditions = (condition for job in jobs for condition in job.status.conditions if condition.status == "True")
     times = [condition.last_transition_time for condition in conditions if condition.type == keys.JOB_COMPLETE]
-    are_complete = survey.job_count and not survey.unsettled_names and len(times) >= max(survey.job_count, len(jobs))
-    return max(times) if are_complete else ""
+    have_all_completed = len(times) >= max(survey.job_count, len(jobs), 1) and not survey.unsettled_names
+    return max(times) if have_all_completed else ""
 
 
 def unwritten_status(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:

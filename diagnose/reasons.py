@@ -104,20 +104,19 @@ def explain(facts: Facts) -> Explanation:
     meta = facts.jobset.metadata
     findings = [finding for answer in answers for finding in answer.finding.walk()]
     level = max((finding.level for finding in findings), key=list(Level).index, default=Level.FINE)
-    first = next((answer for answer in answers if answer.state), None)
+    deciding_answer = next((answer for answer in answers if answer.state), None)
     is_running = level in {Level.FINE, Level.NOTE}
-    state = (first and first.state) or (State.RUNNING if is_running else State.WAITING)
-    headline = first.headline if first else ""
+    state = (deciding_answer and deciding_answer.state) or (State.RUNNING if is_running else State.WAITING)
+    headline = deciding_answer.headline if deciding_answer else ""
     beginning = f"{state.phrase}: {headline};" if headline else f"{state.phrase},"
-    counts = "" if any(answer.is_final for answer in answers) else _ready_text(case)
+    ready_text = "" if any(answer.is_final for answer in answers) else _ready_text(case)
+    moments = (finding.since for finding in findings if finding.level is not Level.NOTE)
     root = Finding(
         level,
         state.phrase.replace(" ", "-"),
-        f"JobSet {meta.namespace}/{meta.name}: {beginning} {counts}".rstrip(",; "),
+        f"JobSet {meta.namespace}/{meta.name}: {beginning} {ready_text}".rstrip(",; "),
         because=tuple(answer.finding for answer in answers),
-        since=min(
-            (finding.since for finding in findings if finding.since and finding.level is not Level.NOTE), default=""
-        ),
+        since=min(filter(None, moments), default=""),
     )
     recreation = recreation_commands(facts.jobset) if any(IN_NEW_JOBSET in finding.fix for finding in findings) else ""
     return Explanation(meta.namespace, meta.name, state, headline, root, facts.unread_notes, recreation)

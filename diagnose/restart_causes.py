@@ -136,9 +136,9 @@ def _restart_answer(
     - `job_names`: the Jobs that cannot be created yet. With BlockingRecreate, all missing Jobs wait instead.
     - `wait_predicate`: the predicate that says what each of these Jobs waits for.
     """
-    policy, last = case.facts.jobset.spec.failure_policy, case.facts.jobset.status.last_restart
+    js, last = case.facts.jobset, case.facts.jobset.status.last_restart
     wait = f"each {wait_predicate}"
-    if policy is not None and policy.restart_strategy == "BlockingRecreate":
+    if js.failure_policy.restart_strategy == "BlockingRecreate":
         job_names = [position.name for position in case.survey.missing_jobs]
         wait = "none is created before all of those are gone (BlockingRecreate)"
     delays, since = deletion_delays(case), last.start_time if last else ""
@@ -193,8 +193,7 @@ def _restart_text(case: Case, last: FailedAttempt) -> str:
     If a rule that does not count restarts has restarted the set last, the text names the rule and its own limit.
     """
     js = case.facts.jobset
-    policy, used = js.spec.failure_policy, js.status.restarts_count_towards_max
-    limit = policy.max_restarts if policy is not None else 0
+    limit, used = js.failure_policy.max_restarts, js.status.restarts_count_towards_max
     times = "once" if js.status.restarts == 1 else f"{js.status.restarts} times"
     restarts_left = f"{max(limit - used, 0)} of {pluralize(limit, 'restart')} left"
     rule_and_action = _uncounted_rule(js, last)
@@ -215,9 +214,7 @@ def _uncounted_rule(js: JobSet, failed: FailedAttempt) -> tuple[FailurePolicyRul
 
     None if the restart counted.
     """
-    policy = js.spec.failure_policy
-    rules = policy.rules if policy is not None else ()
-    rule = next((rule for rule in rules if failed.reason == f"FailurePolicy_{rule.name}"), None)
+    rule = next((rule for rule in js.failure_policy.rules if failed.reason == f"FailurePolicy_{rule.name}"), None)
     if rule is None:
         return None
     actions = escalation.actions_of(rule)
@@ -244,11 +241,11 @@ def _log_fix(case: Case, last: FailedAttempt) -> str:
 
 def escalations(case: Case, _unexplained: frozenset[str]) -> list[Answer]:
     """Notes on failure-policy rules with several actions, with the current and the next action of each rule."""
-    policy = case.facts.jobset.spec.failure_policy
+    rules = case.facts.jobset.failure_policy.rules
     steps = {step.name: step for step in case.facts.jobset.status.failure_policy_steps}
     return [
         Answer(Finding(Level.NOTE, "escalation", _step_text(rule, steps[rule.name])))
-        for rule in (policy.rules if policy is not None else ())
+        for rule in rules
         if rule.then and rule.name in steps
     ]
 

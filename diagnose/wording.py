@@ -19,7 +19,7 @@ MISSING_FEATURE = re.compile("Pod's required features")
 PREEMPTED = re.compile(r"Preempted by pod (\S+) on node (\S+)")
 """kube-scheduler, about a pod that it preempts: the UID of the preempting pod, and the node."""
 NO_RIGHT = re.compile(r'User "[^"]+" cannot create resource')
-"""API server: the user, which is the manager where this is matched, lacks the right to create an object."""
+"""API server: the sender of the request lacks the right to create an object."""
 DISRUPTED = "has condition DisruptionTarget"
 """Job controller: a podFailurePolicy has matched the condition DisruptionTarget of a pod."""
 BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from kube.model.meta import JSON
 
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
@@ -45,6 +47,17 @@ def _set(node: Any, keys: Sequence[str | int], value: Any) -> Any:
     if isinstance(node, list) and isinstance(head, int):
         return [_set(item, tail, value) if i == head else item for i, item in enumerate(node)]
     return {**(node if isinstance(node, dict) else {}), head: _set(dig(node, head), tail, value)}
+
+
+def json_bytes(value: Any) -> bytes | None:
+    """The value as JSON; None if it cannot be encoded, for example because of lone surrogates.
+
+    Looking for `null` in the result takes a tenth of the time of a walk in Python.
+    """
+    try:
+        return msgspec.json.encode(value)
+    except ValueError:
+        return None
 
 
 def without_nulls(value: Any) -> Any:

@@ -9,13 +9,18 @@ from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 from webhooks.review import answer_of, decode_review
 
 
-async def calls(replicated_jobs: int, variables: int, path: str = VALIDATE_PATH) -> int:
-    """The calls of one review of ReplicatedJobs whose pods have this number of variables, in a set in a queue."""
+async def calls(replicated_jobs: int, variables: int, path: str = VALIDATE_PATH, *, update: bool = False) -> int:
+    """The calls of one review of ReplicatedJobs whose pods have this number of variables, in a set in a queue.
+
+    `update`: the review of its resumption.
+    """
     env = [{"name": f"NAME_{number}", "value": "text"} for number in range(variables)]
     pod = {"containers": [{"name": "main", "image": "busybox", "command": ["run"], "env": env}]}
     js = jobset(*(rjob(f"workers-{number}", pod=pod) for number in range(replicated_jobs)))
     js["metadata"]["labels"] = {QUEUE_NAME: "queue"}
-    request = decode_review(encode(review(js if path == MUTATE_PATH else stored(js)))).request
+    js = js if path == MUTATE_PATH else stored(js)
+    old = {**js, "spec": {**js["spec"], "suspend": True}} if update else None
+    request = decode_review(encode(review(js, old))).request
     reviewed = await walk(lambda: answer_of(HANDLERS[path](request)), "api/", "kube/", "policy/", "webhooks/")
     assert (await answer_of(HANDLERS[path](request))).allowed
     return reviewed.calls
@@ -34,3 +39,12 @@ async def test_defaults_cost_few_calls_for_each_replicated_job():
     small, large = await calls(1, 1, MUTATE_PATH), await calls(8, 40, MUTATE_PATH)
     assert small <= 195, small
     assert (large - small) / 7 <= 64, large
+
+
+async def test_a_resumption_costs_few_calls_whatever_its_templates_have():
+    await calls(1, 1, update=True)
+    small, large = await calls(1, 1, update=True), await calls(8, 1, update=True)
+    many_variables = await calls(8, 40, update=True)
+    assert small <= 355, small
+    assert (large - small) / 7 <= 100, large
+    assert many_variables - large == 0, many_variables

@@ -23,7 +23,7 @@ from typing import Any
 from api.jobset import MAX_CLAIM_POLICIES, MAX_DEPENDS_ON
 from api.spares import MAX_GROUPS, is_filled_in, spare_template
 from kube.model.field import SPEC, Path
-from kube.model.jsontree import dig
+from kube.model.jsontree import dig, json_bytes
 from kube.model.meta import JSON
 from webhooks.jobset.copies import is_copy, restore_own_fields, write_own_fields
 from webhooks.json_patch import PatchDraft
@@ -93,6 +93,9 @@ def _null_paths(spec: Any, work: Work) -> Iterator[Path]:
     The API server drops nulls from a request, but not from the result of a server-side apply: if a client has applied
     labels, and then applies `labels: {}`, the result is `labels: null`, which the schema refuses.
     """
+    text = json_bytes(spec)
+    if text is not None and b"null" not in text:
+        return
     pending: list[tuple[Path, int, Any]] = [(SPEC, 0, spec)] if isinstance(spec, _CONTAINERS) else []
     while pending:
         path, length, node = pending.pop()

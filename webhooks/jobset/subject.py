@@ -22,7 +22,7 @@ from api.paths import claim_templates, replicated_jobs
 from api.policies import FailurePolicy
 from api.restart_agent import jobs_without_agent
 from kube.model.field import ErrorType, FieldError, Layer, Path, Rule
-from kube.model.jsontree import dig, rephrase_for_json, without_nulls
+from kube.model.jsontree import dig, json_bytes, rephrase_for_json, without_nulls
 from kube.model.meta import JSON
 from webhooks.jobset.templates import ClaimTemplate, Container, JobSpec, JobTemplate, Volume
 from webhooks.work import Work
@@ -246,23 +246,14 @@ class Unreadable(Exception):  # noqa: N818 -- the name says how the object is
 def subject_of(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS, work: Work | None = None) -> Subject:
     """The subject of the checks of a JobSet. Raises `Unreadable`."""
     content = {key: dig(obj, key) or {} for key in ("metadata", "spec")}
-    encoded = _as_json(content)
-    # Looking for nulls in the encoded text is much faster than a walk in Python.
-    js = _read(without_nulls(content) if encoded is None or b"null" in encoded else content, JobSet, Path())
+    text = json_bytes(content)
+    js = _read(without_nulls(content) if text is None or b"null" in text else content, JobSet, Path())
     meta = js.metadata
     if not meta.name and meta.generate_name:
         prefix = meta.generate_name.encode()[:MAX_GENERATED_PREFIX_BYTES].decode(errors="ignore")
         js = msgspec.structs.replace(js, metadata=msgspec.structs.replace(meta, name=prefix + GENERATED_SUFFIX))
     entries = tuple(_entries(js, work or Work()))
-    return Subject(js, len(encoded or b""), content["spec"], entries, tuple(_claims(js)), gates, limits)
-
-
-def _as_json(value: Any) -> bytes | None:
-    """The value as JSON; None if it cannot be encoded, for example because of lone surrogates."""
-    try:
-        return msgspec.json.encode(value)
-    except ValueError:
-        return None
+    return Subject(js, len(text or b""), content["spec"], entries, tuple(_claims(js)), gates, limits)
 
 
 def _entries(js: JobSet, work: Work) -> Iterator[Entry]:

@@ -41,12 +41,12 @@ from controllers.planning.actions import (
     Plan,
     PodQuery,
     PoolQuery,
-    creates_only,
+    has_only_creations,
 )
 from controllers.planning.child_jobs import unrecorded_jobs
 from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.finished import has_finished
-from controllers.planning.job_window import UNKNOWN, started_jobs
+from controllers.planning.job_window import UNKNOWN, started_job_names
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import Planning
@@ -158,8 +158,8 @@ class JobSetReconciler:
         while plan.pod_query is not None:
             observed = await self._with_answer(observed, plan.pod_query)
             plan = planning.decide(observed)
-        started_job_names = [] if js.spec.suspend else started_jobs(plan)
-        self.memories.note_queued(request, queued=bool(plan.queued or started_job_names))
+        started_names = [] if js.spec.suspend else started_job_names(plan)
+        self.memories.note_queued(request, queued=bool(plan.queued or started_names))
         self._warn(js, plan, memory)
         await self._contested.check(observed, memory.resumptions)
         self._log(request, summary(js, plan), memory)
@@ -179,9 +179,9 @@ class JobSetReconciler:
         finally:
             self._follow_old_pods(js, plan)
             memory.resumptions.note(plan, self._caches.jobs, request.namespace, clock())
-            waiting_jobs = plan.queued + len(started_job_names)
-            if started_job_names and waiting_jobs >= self._options.limits.queued_jobs:
-                memory.job_window = memory.job_window.watch(started_job_names[-1], waiting_jobs, start_time)
+            waiting_jobs = plan.queued + len(started_names)
+            if started_names and waiting_jobs >= self._options.limits.queued_jobs:
+                memory.job_window = memory.job_window.watch(started_names[-1], waiting_jobs, start_time)
         pod_check = self._unscheduled if js.spec.scheduling is None else self._stalled
         next_check = await pod_check.check(observed, memory.pod_reports)
         waits = plan.requeue_after, max(memory.group_error.time - clock(), 0) or None, next_check
@@ -213,7 +213,7 @@ class JobSetReconciler:
         clock = asyncio.get_running_loop().time
         start_time = clock()
         memory.counts_differ_since = (memory.counts_differ_since or start_time) if plan.counts_wait else None
-        needs_read = not (memory.confirmed or creates_only(plan) or (plan.status_first and plan.status))
+        needs_read = not (memory.confirmed or has_only_creations(plan) or (plan.status_first and plan.status))
         if needs_read and not await self._is_stored(js):
             return False
         stored: list[JobSetStatus] = []

@@ -263,12 +263,12 @@ class Executor:
 
     async def _patch_job(self, js: JobSet, action: PatchJob) -> None:
         namespace = js.metadata.namespace
-        kind = PatchType.STRATEGIC if action.resources else PatchType.MERGE
+        kind = PatchType.STRATEGIC if action.changes_resources else PatchType.MERGE
         patch = partial(self.client.patch, JOBS, action.name, namespace=namespace, type=Job)
         try:
             job = await patch(action.patch, patch_type=kind)
         except Invalid:
-            if not action.template_changed:
+            if not action.changes_template:
                 raise
             precondition = {name: action.patch["metadata"][name] for name in ("uid", "resourceVersion")}
             job = await patch({"metadata": precondition, "status": {"startTime": None}}, subresource="status")
@@ -276,7 +276,7 @@ class Executor:
             try:
                 job = await patch({**action.patch, "metadata": metadata}, patch_type=kind)
             except Invalid as error:
-                if action.resources:
+                if action.changes_resources:
                     note = f"the resources of job {action.name} cannot be set while it is resumed: {error.message}"
                     self.record_event(js, Event("Warning", "FailedResourcePropagation", note))
                 raise

@@ -50,15 +50,15 @@ class DeleteJobs:
 class PatchJob:
     """Patch a child Job. The patch names the UID of the Job that the plan was made from, and its version if needed.
 
-    `template_changed`: the patch changes the pod template. API servers older than 1.36 accept that for a Job that has
-    started only after its start time is cleared. `resources`: the patch changes containers, so it is a strategic merge
-    patch; else it is a merge patch.
+    `changes_template`: the patch changes the pod template. API servers older than 1.36 accept that for a Job that has
+    started only after its start time is cleared. `changes_resources`: the patch changes containers, so it is a
+    strategic merge patch; else it is a merge patch.
     """
 
     name: str
     patch: JSON
-    template_changed: bool = False
-    resources: bool = False
+    changes_template: bool = False
+    changes_resources: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +278,7 @@ class Plan(Partial):
     counts_wait: bool = False
 
 
-def creates_only(planned: Plan) -> bool:
+def has_only_creations(planned: Plan) -> bool:
     """Whether the plan only creates objects. An old cache does no harm then, as no name can be created twice."""
     return all(isinstance(action, CreateJob | CreateService | CreateClaim | CreateGroup) for action in planned.actions)
 

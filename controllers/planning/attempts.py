@@ -31,7 +31,7 @@ NO_COUNTS: Mapping[str, Any] = {
 }
 """Fields of `status.replicatedJobsStatus[]` that each plan counts from the Jobs of the attempt, with their zero values.
 
-`Stages.status_entries` sets `remaining`, `counters.count` all other fields.
+`Stages.status_entries` sets `remaining`, `counters.count_jobs` all other fields.
 """
 
 REACHED: Mapping[str, Any] = {"started": False, "released": False}

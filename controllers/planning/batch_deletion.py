@@ -43,17 +43,17 @@ def names_with_leftovers(leftovers: Leftovers | None, children: ChildJobs) -> fr
     return frozenset(without_owners(leftovers, {job.metadata.uid for job in children.unrecognized}))
 
 
-def batches(js: JobSet, old_jobs: Iterable[Child], layout: Layout, limits: Limits) -> tuple[DeleteJobs, ...]:
+def batch_deletions(js: JobSet, old_jobs: Iterable[Child], layout: Layout, limits: Limits) -> tuple[DeleteJobs, ...]:
     """Batch deletions of those Jobs of earlier attempts that a selector can select; empty for a small set."""
     if layout.global_replicas < limits.batch_deletion_from:
         return ()
-    attempts: dict[str, list[Child]] = {}
+    children_by_attempt: dict[str, list[Child]] = {}
     for child in old_jobs:
         if _is_selectable(js, child):
-            attempts.setdefault(child.job.metadata.labels[keys.RESTART_ATTEMPT], []).append(child)
+            children_by_attempt.setdefault(child.job.metadata.labels[keys.RESTART_ATTEMPT], []).append(child)
     deletions: list[DeleteJobs] = []
     size = limits.jobs_per_deletion
-    for attempt, children in sorted(attempts.items(), key=lambda item: int(item[0])):
+    for attempt, children in sorted(children_by_attempt.items(), key=lambda item: int(item[0])):
         for start in range(0, len(children), size):
             batch = children[start : start + size]
             indexes = ",".join(str(child.global_index) for child in batch)

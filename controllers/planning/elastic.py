@@ -27,7 +27,7 @@ def capacity_policy(policy: FailurePolicy) -> WhenNoCapacity | None:
     return policy.node_failure.when_no_capacity if policy.node_failure is not None else None
 
 
-def reducible(js: JobSet) -> frozenset[str]:
+def reducible_names(js: JobSet) -> frozenset[str]:
     """Names of the ReplicatedJobs that may continue with fewer Jobs than they have now."""
     if capacity_policy(js.failure_policy) is None:
         return frozenset()
@@ -35,7 +35,7 @@ def reducible(js: JobSet) -> frozenset[str]:
     return frozenset(rjob.name for rjob in rjobs if rjob.elastic is not None and rjob.replicas > rjob.elastic.min)
 
 
-def replacements(js: JobSet, children: Iterable[Child]) -> list[Child]:
+def restarted_jobs(js: JobSet, children: Iterable[Child]) -> list[Child]:
     """The Jobs in `children` whose pods replace earlier pods, after a restart of the set, the Job or one of its pods.
 
     A set that starts, or is resumed, waits for all of its capacity, so restarts before the last resume do not count.

@@ -98,7 +98,7 @@ def _blames(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, Bl
     blames: dict[str, Blame] = {}
     node_policy, observed = ctx.failure_policy.node_failure, ctx.observed
     if node_policy is not None and ctx.gates[node_failure.GATE]:
-        due_pods = node_failure.pods_due(observed.pods_on_failed_nodes, node_policy.after_seconds, ctx.now)
+        due_pods = node_failure.due_pods(observed.pods_on_failed_nodes, node_policy.after_seconds, ctx.now)
         blames |= _blame_nodes(pod for pod in due_pods if pod.job_uid in uids and not pod.ended)
     for uid in uids & observed.failed_pods.keys():
         for failed_pod in observed.failed_pods[uid]:

@@ -57,7 +57,7 @@ def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
             failed_jobs[child.job.metadata.uid] = FailedByPod(child, FailedContainer(pod.name, pod.node), pod.created)
     node_policy = policy.node_failure if ctx.gates[node_failure.GATE] else None
     if node_policy is not None and not ctx.js.spec.suspend:
-        due = node_failure.pods_due(observed.pods_on_failed_nodes, node_policy.after_seconds, ctx.now)
+        due = node_failure.due_pods(observed.pods_on_failed_nodes, node_policy.after_seconds, ctx.now)
         for child, lost in node_failure.sort_lost_pods(ctx.js, ctx.gates, ctx.children.active, due).failed_jobs:
             failed = node_failure.as_node_failure(child, lost, ctx.now)
             since = max(lost.tainted_since, lost.created)

@@ -158,10 +158,10 @@ def is_scheduled(ctx: GroupContext, group: Group) -> bool:
     stored = ctx.owned.groups.get((POD_GROUP, group.name))
     if stored is not None and is_true(stored.status.conditions or (), INITIALLY_SCHEDULED):
         return True
-    return all(job in ctx.completed or _runs_ready(ctx, job) for job, _ in group.jobs)
+    return all(job in ctx.completed or _is_running_and_ready(ctx, job) for job, _ in group.jobs)
 
 
-def _runs_ready(ctx: GroupContext, job: str) -> bool:
+def _is_running_and_ready(ctx: GroupContext, job: str) -> bool:
     """Whether a Job runs and its pods are ready. The counts of a suspended Job are out of date."""
     child = ctx.active.get(job)
     return child is not None and not child.job.spec.suspend and is_job_ready(child.job)

@@ -18,12 +18,12 @@ from kube.model.meta import JSON, is_true
 _JOB_CONTROLLER_PREFIX = "batch.kubernetes.io/"
 
 
-def suspend(child: Child) -> PatchJob:
+def suspension_patch(child: Child) -> PatchJob:
     """The patch that suspends one Job. The Job controller then deletes the pods."""
     return PatchJob(child.name, guarded_patch(child, {"spec": {"suspend": True}}))
 
 
-def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
+def resume_patch(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
     """The patch that resumes one Job with the scheduling fields of `wanted`; None if the Job has to wait.
 
     `wanted`: the body of the Job as it would be built now. `resources`: requests and limits of containers are also set
@@ -49,7 +49,7 @@ def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
     if status.active > 0 or (status.start_time is not None and not is_true(status.conditions, keys.JOB_SUSPENDED)):
         return None
     patch["spec"]["template"] = template
-    return PatchJob(child.name, guarded_patch(child, patch), template_changed=True, resources=resources)
+    return PatchJob(child.name, guarded_patch(child, patch), changes_template=True, changes_resources=resources)
 
 
 def guarded_patch(child: Child, patch: JSON) -> JSON:

@@ -53,7 +53,7 @@ class JobWindow:
 UNKNOWN = JobWindow()
 
 
-def started_jobs(plan: Plan) -> list[str]:
+def started_job_names(plan: Plan) -> list[str]:
     """Names of the Jobs that a plan creates or resumes, so that the Job controller has to take them up."""
     names = []
     for action in plan.actions:

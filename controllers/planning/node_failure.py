@@ -39,16 +39,16 @@ def _seconds_waited(pod: PodOnTaintedNode, now: str) -> float:
     return seconds_between(max(pod.tainted_since, pod.created), now)
 
 
-def pods_due(pods: Iterable[PodOnTaintedNode], seconds: int, now: str) -> list[PodOnTaintedNode]:
+def due_pods(pods: Iterable[PodOnTaintedNode], seconds: int, now: str) -> list[PodOnTaintedNode]:
     """The pods that have been on a failed node for at least `seconds`, in the order in which the nodes failed."""
-    due_pods = [pod for pod in pods if _seconds_waited(pod, now) >= seconds]
-    return sorted(due_pods, key=lambda pod: (pod.tainted_since, pod.name))
+    due = [pod for pod in pods if _seconds_waited(pod, now) >= seconds]
+    return sorted(due, key=lambda pod: (pod.tainted_since, pod.name))
 
 
 def lost_pods(js: JobSet, gates: FeatureGates, observed: Observed) -> list[PodOnTaintedNode]:
     """The pods of the set that its nodeFailure now counts as lost."""
     policy = js.failure_policy.node_failure if gates[GATE] else None
-    pods = [] if policy is None else pods_due(observed.pods_on_failed_nodes, policy.after_seconds, observed.now)
+    pods = [] if policy is None else due_pods(observed.pods_on_failed_nodes, policy.after_seconds, observed.now)
     return [pod for pod in pods if not pod.ended]
 
 

@@ -146,32 +146,34 @@ def _take_steps(ctx: Context) -> Plan:
 
 def _final_plan(ctx: Context, combined_plan: Plan) -> Plan:
     """The final plan. A status in which only counts differ may wait for the next write."""
-    stored, counted = ctx.js.status, ctx.counted_status
-    status = counted if combined_plan.status is None else combined_plan.status
+    stored = ctx.js.status
+    status = ctx.counted_status if combined_plan.status is None else combined_plan.status
     requeue_after, differs = combined_plan.requeue_after, status != stored
     delay = _write_delay(ctx, status) if differs else 0
     is_due = differs and not delay
-    is_queued = ctx.js.spec.suspend and not stored.replicated_jobs_status
-    is_written = is_due and not (is_queued and _creates_first_jobs(ctx, combined_plan))
+    is_new_and_suspended = ctx.js.spec.suspend and not stored.replicated_jobs_status
+    is_written = is_due and not (is_new_and_suspended and _creates_first_jobs(ctx, combined_plan))
     if differs and not is_written:
         requeue_after = delay if requeue_after is None else min(delay, requeue_after)
     due_status = _with_late_fields(ctx, status) if is_due else None
-    counts_status = due_status
-    if combined_plan.actions and not stored.replicated_jobs_status:
-        counts_status = _with_late_fields(ctx, counted)  # the first counts do not wait if something is refused
-    elif is_due and combined_plan.actions and status != counted:
-        counts_status = (
-            _with_late_fields(ctx, counted) if counted != stored and not _write_delay(ctx, counted) else None
-        )
     return replace(
         combined_plan,
         status=due_status if is_written else None,
-        counters=counts_status,
+        counters=_counters(ctx, due_status, status) if combined_plan.actions else due_status,
         events=combined_plan.events if is_written else (),
         requeue_after=requeue_after,
         queued=ctx.queued_jobs,
         counts_wait=differs and not is_written,
     )
+
+
+def _counters(ctx: Context, due_status: JobSetStatus | None, decided_status: JobSetStatus) -> JobSetStatus | None:
+    """The status that is written if an action fails: the new counts without the decisions; None if they may wait."""
+    stored, counted = ctx.js.status, ctx.counted_status
+    if stored.replicated_jobs_status and (due_status is None or decided_status == counted):
+        return due_status
+    is_due = not stored.replicated_jobs_status or (counted != stored and not _write_delay(ctx, counted))
+    return _with_late_fields(ctx, counted) if is_due else None
 
 
 def _creates_first_jobs(ctx: Context, combined_plan: Plan) -> bool:

@@ -86,13 +86,13 @@ def next_check(pods: Collection[PendingPod], limits: StartLimits, now: str) -> s
     return (datetime.fromisoformat(now) + timedelta(seconds=wait)).isoformat()
 
 
-def without_node(pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> dict[str, PendingPod]:
+def nodeless_pods(pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> dict[str, PendingPod]:
     """By UID of the Job, a pod that has had no node for `seconds`, and that one more node may help."""
     nodeless = {uid: pod.nodeless for uid, pod in (pending or {}).items() if pod.nodeless is not None}
     return {uid: pod for uid, pod in nodeless.items() if is_late(pod, seconds, now)}
 
 
-def unschedulable(pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> dict[str, PendingPod]:
+def unschedulable_pods(pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> dict[str, PendingPod]:
     """By UID of the Job, its oldest unschedulable pod, if that was created at least `seconds` ago."""
     pods = {uid: pod.unschedulable for uid, pod in (pending or {}).items() if pod.unschedulable is not None}
     return {uid: pod for uid, pod in pods.items() if is_late(pod, seconds, now)}

@@ -8,7 +8,7 @@ import pytest
 from api import keys
 from api.batch import Job
 from controllers.planning.child_jobs import Child
-from controllers.planning.elastic import replacements
+from controllers.planning.elastic import restarted_jobs
 from controllers.planning.observed import PendingPod
 from controllers.planning.start_timeout import StartLimits, next_check
 from controllers.planning.steps.grow_back import SETTLE_SECONDS
@@ -226,7 +226,7 @@ class TestWhoseNumber:
         js = msgspec.structs.replace(js, status=msgspec.structs.replace(js.status, replicated_jobs_status=(counts,)))
         created = ObjectMeta(name="a", creation_timestamp="2026-01-01T00:00:00Z")
         children = [Child(Job(metadata=created), "workers", index, index) for index in range(4)]
-        assert replacements(js, children) == children
+        assert restarted_jobs(js, children) == children
         assert Restarts.reads == 1
 
     @pytest.mark.parametrize(("wanted", "restarts"), [(2, 3), (3, 2)])

@@ -6,7 +6,7 @@ import pytest
 from api.jobset import JobSet
 from controllers.jobset.controller import CATCH_UP
 from controllers.jobset.execute import FailedWrites
-from controllers.planning.actions import CreateJob, CreateService, DeleteJob, Plan, creates_only
+from controllers.planning.actions import CreateJob, CreateService, DeleteJob, Plan, has_only_creations
 from kube.controller import Request
 from tests.controllers.test_reconciler import RUNNING, ended
 from tests.support.model.blind import Blind
@@ -131,6 +131,6 @@ async def test_a_job_that_is_recorded_as_complete_is_kept_although_it_seems_to_r
 
 def test_only_creations_are_safe():
     create = CreateJob("a", dict)
-    assert creates_only(Plan())
-    assert creates_only(Plan(actions=(create, CreateService({}))))
-    assert not creates_only(Plan(actions=(create, DeleteJob("a", "1"))))
+    assert has_only_creations(Plan())
+    assert has_only_creations(Plan(actions=(create, CreateService({}))))
+    assert not has_only_creations(Plan(actions=(create, DeleteJob("a", "1"))))

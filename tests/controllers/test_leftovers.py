@@ -102,7 +102,7 @@ def test_a_job_not_known_to_be_suspended_waits_with_another_template():
     assert of_type(world.plan(), PatchJob) == []
     job["status"]["conditions"] = [{"type": "Suspended", "status": "True"}]
     [patch] = of_type(world.plan(), PatchJob)
-    assert patch.template_changed
+    assert patch.changes_template
     assert patch.patch["metadata"]["uid"] == job["metadata"]["uid"]
 
 

@@ -114,7 +114,7 @@ class TestResources:
         }
         assert spec["schedulingGates"] == [{"name": "a"}]
         patches = [patch for plan in world.plans for patch in of_type(plan, PatchJob)]
-        assert all(patch.resources and patch.template_changed for patch in patches)
+        assert all(patch.changes_resources and patch.changes_template for patch in patches)
 
     def test_gates_of_an_earlier_admission_go_with_a_strategic_patch_too(self):
         world = World(jobset(self.sized("1", gates=("a", "b")), suspend=True), **self.GATE)

@@ -11,7 +11,7 @@ from api.children import build_job
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.layout import layout_of
-from controllers.planning.batch_deletion import batches
+from controllers.planning.batch_deletion import batch_deletions
 from controllers.planning.child_jobs import sort_jobs
 from controllers.planning.limits import DEFAULT_LIMITS
 from dev.cluster.cluster import Cluster
@@ -52,7 +52,7 @@ async def test_exactly_those_jobs_go_and_at_once(jobset_server: Cluster, namespa
         await create(client, namespace, other, "theirs", 3)
         jobs = [msgspec.convert(job, Job) for job in made]
         previous = sort_jobs(new, jobs, layout_of(new), FeatureGates({})).previous
-        deletions = batches(new, previous, layout_of(new), DEFAULT_LIMITS)
+        deletions = batch_deletions(new, previous, layout_of(new), DEFAULT_LIMITS)
         assert [len(batch.jobs) for batch in deletions] == [30, 9]
         for batch, left in zip(deletions, (11, 2), strict=True):
             await client.delete_collection(
@@ -74,10 +74,10 @@ async def test_a_job_with_a_finalizer_is_left_to_itself_and_one_that_got_it_late
         kept = msgspec.convert(await client.patch(JOBS, "js-workers-1", held, namespace=namespace), Job)
         layout = layout_of(new)
         seen = sort_jobs(new, [jobs[0], kept], layout, FeatureGates({})).previous
-        assert [batch.jobs for batch in batches(new, seen, layout, DEFAULT_LIMITS)] == [
+        assert [batch.jobs for batch in batch_deletions(new, seen, layout, DEFAULT_LIMITS)] == [
             (("js-workers-0", jobs[0].metadata.uid),)
         ]
-        [batch] = batches(new, sort_jobs(new, jobs, layout, FeatureGates({})).previous, layout, DEFAULT_LIMITS)
+        [batch] = batch_deletions(new, sort_jobs(new, jobs, layout, FeatureGates({})).previous, layout, DEFAULT_LIMITS)
         await client.delete_collection(
             JOBS, label_selector=batch.selector, namespace=namespace, propagation_policy="Background"
         )

@@ -13,9 +13,9 @@ from api.jobset import ReplicatedJob
 from controllers.planning.attempts import PLANNED, restart_set
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
-from controllers.planning.elastic import REASON, RESIZED, capacity_policy, reducible, replacements
+from controllers.planning.elastic import REASON, RESIZED, capacity_policy, reducible_names, restarted_jobs
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
-from controllers.planning.start_timeout import unschedulable
+from controllers.planning.start_timeout import unschedulable_pods
 from controllers.planning.status import StatusDraft, list_some
 
 
@@ -45,10 +45,10 @@ def _adapt(ctx: Context) -> Partial:
         return draft_result(draft, kind=Stop)
     if policy is None or ctx.may_have_old_pods:  # these pods may use the room that the new pods wait for
         return draft_result(draft)
-    pods = unschedulable(ctx.observed.pending_pods, policy.shrink_after_seconds, ctx.now)
-    names = reducible(ctx.js) if pods else frozenset()
+    pods = unschedulable_pods(ctx.observed.pending_pods, policy.shrink_after_seconds, ctx.now)
+    names = reducible_names(ctx.js) if pods else frozenset()
     waiting = (child for child in ctx.children.active if child.job.metadata.uid in pods and child.may_run)
-    without_node = replacements(ctx.js, (child for child in waiting if child.replicated_job in names))
+    without_node = restarted_jobs(ctx.js, (child for child in waiting if child.replicated_job in names))
     if not without_node:
         return draft_result(draft)
     counts = Counter(child.replicated_job for child in without_node)

@@ -8,7 +8,7 @@ from api.avoided_nodes import GATE, avoided_node_names, nodes_to_avoid
 from controllers.planning.actions import deletions_of_unfinished
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
-from controllers.planning.start_timeout import without_node
+from controllers.planning.start_timeout import nodeless_pods
 
 
 def drop_failed_nodes(ctx: Context) -> Partial:
@@ -25,7 +25,7 @@ def drop_failed_nodes(ctx: Context) -> Partial:
         return draft_result(draft)
     if ctx.js.spec.suspend:
         return NOTHING
-    pods = without_node(ctx.observed.pending_pods, policy.drop_after_seconds, ctx.now)
+    pods = nodeless_pods(ctx.observed.pending_pods, policy.drop_after_seconds, ctx.now)
     avoiding_jobs = {
         child.job.metadata.uid: (child.job, names)
         for child in ctx.children.active

@@ -12,7 +12,7 @@ def retire_old_attempts(ctx: Context) -> Partial:
     if not ctx.may_have_old_pods:
         return NOTHING
     one_by_one = not ctx.may_leave_pods or ctx.observed.foreign_owners
-    batches = () if one_by_one else batch_deletion.batches(ctx.js, old_jobs, ctx.layout, ctx.limits)
+    batches = () if one_by_one else batch_deletion.batch_deletions(ctx.js, old_jobs, ctx.layout, ctx.limits)
     batched = {name for batch in batches for name, _ in batch.jobs}
     waits_for_pods = batch_deletion.has_earlier_attempt(ctx.js, ctx.children) or ctx.leftovers != frozenset()
     return Partial(

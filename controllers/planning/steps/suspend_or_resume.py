@@ -8,7 +8,7 @@ from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.group_context import is_misplaced
 from controllers.planning.job_bodies import job_body
-from controllers.planning.job_patches import restart_counter, resume, suspend
+from controllers.planning.job_patches import restart_counter, resume_patch, suspension_patch
 from controllers.planning.partial import NOTHING, Partial, draft_result
 
 
@@ -31,7 +31,7 @@ def _suspend(ctx: Context) -> Partial:
         if deletes and child.job.status.start_time is not None:
             actions += deletions_of_unfinished([child.job])
         elif child.may_run:
-            actions.append(suspend(child))
+            actions.append(suspension_patch(child))
     message = "jobset is suspended"
     is_new = draft.set_condition(keys.SUSPENDED, true=True, reason="SuspendedJobs", message=message)
     draft.set_condition(keys.RESTARTING, true=False, reason="JobSetSuspended", message=message)
@@ -65,7 +65,7 @@ def _resume_group(ctx: Context, jobs: JobRange, children: list[Child], job_budge
             break
         if not ctx.groups.may_run(child.name) or is_misplaced(child, ctx.groups.forest):
             continue
-        patch = resume(child, job_body(ctx, jobs, child.job_index, restart_counter(child)), resources=resources)
+        patch = resume_patch(child, job_body(ctx, jobs, child.job_index, restart_counter(child)), resources=resources)
         if patch is not None:
             patches.append(patch)
     return patches

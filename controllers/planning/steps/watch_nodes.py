@@ -38,7 +38,7 @@ def watch_nodes(ctx: Context) -> Partial:
     pods = ctx.observed.pods_on_failed_nodes
     if not pods:
         return NOTHING
-    due = node_failure.pods_due(pods, policy.after_seconds, ctx.now)
+    due = node_failure.due_pods(pods, policy.after_seconds, ctx.now)
     # PodGC of Kubernetes also deletes pods of nodes that do not exist, but later.
     to_delete = [pod for pod in due if _has_to_be_deleted(pod, policy)]
     nodes = {pod.node for pod in to_delete}

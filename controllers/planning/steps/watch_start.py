@@ -10,7 +10,7 @@ from api.avoided_nodes import avoided_node_names
 from controllers.planning import failed_nodes
 from controllers.planning.actions import PendingPodQuery
 from controllers.planning.context import Context
-from controllers.planning.elastic import reducible, replacements
+from controllers.planning.elastic import reducible_names, restarted_jobs
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.start_timeout import GATE, StartLimits, is_starting, next_check, seconds_left, start_limits
 
@@ -25,8 +25,8 @@ def watch_start(ctx: Context) -> Partial:
         draft.warn_of_gate("spec.failurePolicy.startTimeoutSeconds", GATE)
     starting_jobs = [child for child in ctx.children.active if is_starting(child.job) and not child.deleting]
     avoiding_jobs = [child for child in starting_jobs if avoided_node_names(child.job.metadata.annotations)]
-    reducible_names = reducible(ctx.js) if ctx.gates[elastic.GATE] else frozenset()
-    reducible_jobs = replacements(ctx.js, (child for child in starting_jobs if child.replicated_job in reducible_names))
+    names = reducible_names(ctx.js) if ctx.gates[elastic.GATE] else frozenset()
+    reducible_jobs = restarted_jobs(ctx.js, (child for child in starting_jobs if child.replicated_job in names))
     current_limits = StartLimits(
         start=set_limits.start if ctx.gates[GATE] else None,
         node=set_limits.node if avoiding_jobs and failed_nodes.avoid_policy(ctx) is not None else None,

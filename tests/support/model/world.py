@@ -279,7 +279,7 @@ class World(Namespace):
                 assert meta["uid"] == named["uid"], f"{name} is another Job by now"
                 version = meta.get("resourceVersion", "")
                 assert named.get("resourceVersion", version) == version, f"{name} has changed by now"
-                self._patch(name, (merge_strategically if action.resources else merge)(self.jobs[name], patch))
+                self._patch(name, (merge_strategically if action.changes_resources else merge)(self.jobs[name], patch))
             case CreateService():
                 assert self.service is None, "the Service is created twice"
                 self.service = msgspec.convert(action.body, Service)

@@ -46,7 +46,7 @@ def unbound_claim(case: Case, pod: SeenPod) -> Finding | None:
 class _Source:
     """What creates a claim of a pod.
 
-    - `path`: the path of its template in the JobSet; empty if the user creates the claim.
+    - `path`: the path of its template in the JobSet, or words for the path; empty if the user creates the claim.
     - `is_retained`: whether the claim outlives the set.
     - `maker`: the component that creates a claim from the template.
     """
@@ -60,11 +60,6 @@ class _Source:
     @property
     def arguments(self) -> str:
         return f"-n {self.js.metadata.namespace}"
-
-    @property
-    def field_path(self) -> str:
-        """The path of the claim's spec, or words that describe the path."""
-        return f"{self.path}.spec" if self.path.startswith("spec.") else self.path
 
     @property
     def creation_hint(self) -> str:
@@ -84,7 +79,8 @@ class _Source:
             return recreation_command(self.js, f"storageClassName: {present_class}$", f"storageClassName: {meant}")
         change = f"storageClassName: {meant}" if meant else "another storageClassName"
         drop = f" (delete the claim between both, which stays: kubectl delete pvc {self.name} {self.arguments})"
-        return f"write {change} at {self.field_path} in a new JobSet{drop if self.is_retained else ''}"
+        spec_path = f"{self.path}.spec" if self.path.startswith("spec.") else self.path
+        return f"write {change} at {spec_path} in a new JobSet{drop if self.is_retained else ''}"
 
 
 def _source(js: JobSet, name: str, pod: SeenPod) -> _Source:

@@ -46,9 +46,8 @@ def missing_groups(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     if not _has_jobs_without_groups(case):
         level = Level.FAULT if condition.reason in _USER_FAULTS else Level.WAITS
         fix, waiting_jobs = _FIXES_BY_REASON.get(condition.reason, _DEFAULT_FIX), unexplained & _unstarted_jobs(case)
-    yield Answer(
-        Finding(level, "groups-not-ready", message, fix=fix, since=condition.last_transition_time), waiting_jobs
-    )
+    finding = Finding(level, "groups-not-ready", message, fix=fix, since=condition.last_transition_time)
+    yield Answer(finding, waiting_jobs)
 
 
 def _has_jobs_without_groups(case: Case) -> bool:
@@ -65,7 +64,7 @@ def tree_restarts(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     old_jobs = case.facts.leftover_pods.keys() | {child.name for child in case.survey.previous_jobs}
     unstarted_jobs = unexplained & _unstarted_jobs(case)
     for root in _roots(case):
-        ending_jobs, waiting_jobs = sorted(old_jobs & _jobs(root)), unstarted_jobs & _jobs(root)
+        ending_jobs, waiting_jobs = sorted(old_jobs & _job_names(root)), unstarted_jobs & _job_names(root)
         if ending_jobs and waiting_jobs:
             subject = f"{_title(root)}: {pluralize(len(waiting_jobs), 'Job', 'waits', 'wait')}"
             reason = "the scheduler counts pods that are ending as members"
@@ -96,7 +95,7 @@ def _roots(case: Case) -> tuple[Group, ...]:
     return () if case.forest is None else case.forest.roots
 
 
-def _jobs(group: Group) -> set[str]:
+def _job_names(group: Group) -> set[str]:
     return {job for below in group.walk() for job, _ in below.jobs}
 
 
@@ -108,23 +107,23 @@ def _unstarted_jobs(case: Case) -> frozenset[str]:
 
 
 class _WaitingTree:
-    """One tree that may have pods without a node. It is computed once, from the facts."""
+    """One tree that may have pods without a node, as the facts show it."""
 
     def __init__(self, case: Case, groups: SeenGroups, root: Group) -> None:
         self._case, self._groups, self._root = case, groups, root
-        leaves = {job: group.name for group in root.walk() for job, _ in group.jobs}
-        unready_jobs = [case.unready_by_name[job] for job in sorted(leaves) if job in case.unready_by_name]
+        group_names = {job: group.name for group in root.walk() for job, _ in group.jobs}
+        unready_jobs = [case.unready_by_name[job] for job in sorted(group_names) if job in case.unready_by_name]
         groups_of_pods = ((child, child.job.spec.template.spec.pod_group) for child in unready_jobs)
         # Other causes explain Jobs that run without groups.
-        self.unready_jobs = [child for child, group in groups_of_pods if group == leaves[child.name]]
+        self.unready_jobs = [child for child, group in groups_of_pods if group == group_names[child.name]]
         self._waiting_pods: dict[str, list[SeenPod]] = {
             child.name: [pod for pod in case.pods_of(child) if pod.is_live and not pod.spec.node_name]
             for child in self.unready_jobs
         }
-        self._jobs = {job.metadata.name: job for job in case.facts.jobs or () if job.metadata.name in leaves}
+        self._jobs = {job.metadata.name: job for job in case.facts.jobs or () if job.metadata.name in group_names}
         self._paths = {path[-1].name: path for path in paths(root)}
         self._tree = self._as_tree()
-        self._permanent_findings = self._find_permanent()
+        self._permanent_findings = self._find_permanent_findings()
 
     @property
     def pods_without_node(self) -> list[SeenPod]:
@@ -133,6 +132,7 @@ class _WaitingTree:
 
     @property
     def _is_unreported(self) -> bool:
+        """Whether the scheduler has said nothing about any pod of the tree."""
         return not any(pod.scheduling_failure for pod in self.pods_without_node)
 
     def key(self, group: Group) -> object:
@@ -158,7 +158,8 @@ class _WaitingTree:
         return self._finding(self._root, because, cause="gang-waits", fix=fix)
 
     def _finding(self, group: Group, because: tuple[Finding, ...], *, cause: str, fix: str = "") -> Finding:
-        jobs = f", {_job_names(group)}" if group.jobs else ""
+        """The finding about how many pods of a group have a node, and how many members have to fit at once."""
+        jobs = f", {_jobs_text(group)}" if group.jobs else ""
         message = f"{_title(group)}{jobs}: {self._bound_pods(group)} of {pluralize(group.pods, 'pod')} bound"
         rule = _rule_text(group, required_members(self._tree, group))
         moments = (pod.scheduling_failure.since for pod in self._pods(group) if pod.scheduling_failure)
@@ -171,13 +172,14 @@ class _WaitingTree:
             return self._scheduler_findings(group)
         waiting_groups = [child for child in group.children if self._pods(child)]
         finders = ((child, partial(self._waiting_group_finding, child)) for child in waiting_groups)
-        findings = (KeyedFinding(_title(child), self.key(child), find_it) for child, find_it in finders)
+        findings = (KeyedFinding(_title(child), self.key(child), find_finding) for child, find_finding in finders)
         return [finding for finding, _ in merge_findings(findings, "group")]
 
     def _waiting_group_finding(self, group: Group) -> Finding:
         return self._finding(group, tuple(self._findings_below(group)), cause="group-waits")
 
     def _scheduler_findings(self, group: Group) -> list[Finding]:
+        """The scheduler's messages about a PodGroup and its pods, and the requirements that no node meets."""
         findings = []
         group_message, pod_messages = self._messages(group)
         for text in filter(None, (group_message, *pod_messages)):
@@ -205,7 +207,7 @@ class _WaitingTree:
                     pods_by_message.setdefault(finding.message, (finding, []))[1].append(pod)
         return list(pods_by_message.values())[:2]
 
-    def _find_permanent(self) -> list[Finding]:
+    def _find_permanent_findings(self) -> list[Finding]:
         """Findings about why the tree never fits on the nodes; empty if the scheduler has not tried to place it."""
         nodes = self._case.facts.node_offers
         if nodes is None or self._is_unreported:
@@ -272,7 +274,7 @@ class _WaitingTree:
         return [pod for below in group.walk() for job, _ in below.jobs for pod in self._waiting_pods.get(job, ())]
 
     def _bound_pods(self, group: Group) -> int:
-        uids = (self._jobs[job].metadata.uid for job in _jobs(group) if job in self._jobs)
+        uids = (self._jobs[job].metadata.uid for job in _job_names(group) if job in self._jobs)
         return sum(self._groups.placed_pods_by_job.get(uid, 0) for uid in uids)
 
     def _as_tree(self) -> Tree:
@@ -304,7 +306,7 @@ def _title(group: Group) -> str:
     return f"{group.kind} {group.name}"
 
 
-def _job_names(group: Group) -> str:
+def _jobs_text(group: Group) -> str:
     names = [job for job, _ in group.jobs]
     return f"Job {names[0]}" if len(names) == 1 else pluralize(len(names), "Job")
 

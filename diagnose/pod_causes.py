@@ -68,9 +68,9 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod, condition: PodCondi
     return Finding(Level.WAITS, "leader-waits", f"Job {child.name}: waits for {room}", because=(pod,))
 
 
-def _pods_for_autoscaler(gated: int, topology: str) -> Finding:
+def _pods_for_autoscaler(gated_count: int, topology: str) -> Finding:
     """The finding that an autoscaler ignores the followers because they have a scheduling gate."""
-    message = f"an autoscaler sees 1 of its {gated + 1} pods: the followers are gated until the leader has a node"
+    message = f"an autoscaler sees 1 of its {gated_count + 1} pods: the followers are gated until the leader has a node"
     fix = (
         f"for nodes that are made on demand, leave out the annotation for {topology}, and choose the pool by"
         f" nodeSelector in a new JobSet: then it sees all pods ({GUIDE}#nodes-that-an-autoscaler-adds)"
@@ -82,14 +82,14 @@ def _pods_for_autoscaler(gated: int, topology: str) -> Finding:
 def leader_without_domain(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """The leader is on a node without a domain, so its followers cannot be placed."""
     for child, topology, leader in _exclusive_jobs(case, unexplained):
-        if _gated_followers(case, child) and (fault := _fault_of_node(case, topology, leader)):
-            message = f"Job {child.name}: its followers do not know where to go: {fault}"
+        if _gated_followers(case, child) and (missing_domain_text := _missing_domain_text(case, topology, leader)):
+            message = f"Job {child.name}: its followers do not know where to go: {missing_domain_text}"
             fix = f"kubectl label node NODE {topology}=VALUE, or delete the leader pod: its Job makes a new one"
             finding = Finding(Level.FAULT, "leader-without-domain", message, fix=fix)
-            yield KeyedFinding(child.name, (topology, fault.replace(leader.name, "")), finding)
+            yield KeyedFinding(child.name, (topology, missing_domain_text.replace(leader.name, "")), finding)
 
 
-def _fault_of_node(case: Case, topology: str, leader: SeenPod) -> str:
+def _missing_domain_text(case: Case, topology: str, leader: SeenPod) -> str:
     """Why the leader's node has no domain; empty if the node has a domain, or if this is not known."""
     node, nodes = leader.spec.node_name, case.facts.node_labels
     if not node or nodes is None or topology in nodes.get(node, {}):
@@ -169,6 +169,7 @@ def _why_no_node(case: Case, pod: SeenPod) -> Finding | None:
 
 
 def _why_unscheduled(child: Child, pod: SeenPod, problem: Finding | None, message: str, scheduler_text: str) -> Finding:
+    """The finding about a pod without a node. Its message is a clause about the pod."""
     meta = child.job.metadata
     if keys.NODE_SELECTOR_STRATEGY in meta.annotations:
         label = f"{keys.NAMESPACED_JOB}={namespaced_job(meta.namespace, meta.name)}"
@@ -255,42 +256,43 @@ def unready_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindi
     """Jobs that are not ready for no other cause: their pods start, or run and are not ready."""
     for child in case.unready_jobs(unexplained):
         pods = [pod for pod in case.pods_of(child) if pod.is_live and not pod.is_ready]
-        starting = [pod for pod in pods if pod.status.phase == "Pending"]
-        failed = earlier_failures_text(case, child)
+        starting_pods = [pod for pod in pods if pod.status.phase == "Pending"]
+        failures_text = earlier_failures_text(case, child)
         message, fix = f"Job {child.name}: {ready_count(child.job)}", ""
-        if starting:
-            node, init = starting[0].spec.node_name, starting[0].running_init_container
+        if starting_pods:
+            node, init_container = starting_pods[0].spec.node_name, starting_pods[0].running_init_container
             location = f" on node {node}" if node else ", not looked at by the scheduler"
-            message += f"; {pods_are(starting)} starting{location}" + (f": init container {init} runs" if init else "")
-            logs = logs_command(case.facts.jobset, child.name, init)
-            fix = logs if init else f"{logs} shows what the failed pod wrote" if failed else ""
+            message += f"; {pods_are(starting_pods)} starting{location}"
+            message += f": init container {init_container} runs" if init_container else ""
+            logs = logs_command(case.facts.jobset, child.name, init_container)
+            fix = logs if init_container else f"{logs} shows what the failed pod wrote" if failures_text else ""
         elif pods:
             reason = next(filter(None, (why_unready(pod, case.warnings_about(pod)) for pod in pods)), None)
             message += f"; {pods_are(pods)} running, not ready" + (f": {reason.words}" if reason else "")
             fix = reason.fix if reason else _missing_for_readiness(pods[0])
         elif case.facts.pods is None:
             message += "; its pods are not known"
-        elif loop := next(filter(None, map(crash_loop, case.pods_of(child))), None):
-            message += f"; its pod is ready at this moment: {loop}"
-            fix = f"{logs_command(case.facts.jobset, child.name, loop.container)} shows what its pods write"
-        message += f"; {failed}" if failed else ""
+        elif last_failure := next(filter(None, map(crash_loop, case.pods_of(child))), None):
+            message += f"; its pod is ready at this moment: {last_failure}"
+            fix = f"{logs_command(case.facts.jobset, child.name, last_failure.container)} shows what its pods write"
+        message += f"; {failures_text}" if failures_text else ""
         finding = Finding(Level.WAITS, "not-ready", message, fix=fix)
-        yield KeyedFinding(child.name, (bool(starting), bool(pods), bool(failed)), finding)
+        yield KeyedFinding(child.name, (bool(starting_pods), bool(pods), bool(failures_text)), finding)
 
 
 def _missing_for_readiness(pod: SeenPod) -> str:
     """The fix for a running pod that is not ready, if neither its kubelet nor its containers have a reason."""
-    ready = {status.name for status in pod.status.container_statuses if status.ready}
-    unready_containers = [container for container in pod.spec.containers if container.name not in ready]
+    ready_names = {status.name for status in pod.status.container_statuses if status.ready}
+    unready_containers = [container for container in pod.spec.containers if container.name not in ready_names]
     if starting := [container.name for container in unready_containers if container.startup_probe is not None]:
         return f"wait: the startup probe of container {starting[0]} has not succeeded yet"
     if any(container.readiness_probe is not None for container in unready_containers):
         return "see the readiness probes of its containers"
     gates = (gate.condition_type for gate in pod.spec.readiness_gates)
     conditions = {name: pod.status.condition(name) for name in gates}
-    closed = next((name for name, state in conditions.items() if state is None or state.status != "True"), "")
-    if closed:
-        return f"its readinessGate {closed} is not True: look at the controller that sets this condition of pods"
+    closed_gate = next((name for name, state in conditions.items() if state is None or state.status != "True"), "")
+    if closed_gate:
+        return f"its readinessGate {closed_gate} is not True: look at the controller that sets this condition of pods"
     return f"look again in a moment; kubectl describe pod -n {pod.metadata.namespace} {pod.name} shows its conditions"
 
 

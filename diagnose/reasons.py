@@ -108,13 +108,14 @@ def explain(facts: Facts) -> Explanation:
     is_running = level in {Level.FINE, Level.NOTE}
     state = (deciding_answer and deciding_answer.state) or (State.RUNNING if is_running else State.WAITING)
     headline = deciding_answer.headline if deciding_answer else ""
-    beginning = f"{state.phrase}: {headline};" if headline else f"{state.phrase},"
-    ready_text = "" if any(answer.is_final for answer in answers) else _ready_text(case)
+    message = f"JobSet {meta.namespace}/{meta.name}: {state.phrase}" + (f": {headline};" if headline else ",")
+    if facts.jobs is not None and not any(answer.is_final for answer in answers):
+        message += f" {case.survey.settled_count} of {pluralize(case.survey.job_count, 'Job')} ready or done"
     moments = (finding.since for finding in findings if finding.level is not Level.NOTE)
     root = Finding(
         level,
         state.phrase.replace(" ", "-"),
-        f"JobSet {meta.namespace}/{meta.name}: {beginning} {ready_text}".rstrip(",; "),
+        message.rstrip(",; "),
         because=tuple(answer.finding for answer in answers),
         since=min(filter(None, moments), default=""),
     )
@@ -133,9 +134,3 @@ def _answers(case: Case) -> Iterator[Answer]:
                 return
             explained |= answer.explained_jobs
         unexplained -= explained
-
-
-def _ready_text(case: Case) -> str:
-    survey = case.survey
-    is_known = case.facts.jobs is not None
-    return f"{survey.settled_count} of {pluralize(survey.job_count, 'Job')} ready or done" if is_known else ""

@@ -135,7 +135,7 @@ def run_module(module: str, prepare: Callable[[argparse.Namespace], None] | None
         code: int = command.run(command.Options(**options), sys.stdout, sys.stderr)
         return code
 
-    return as_command(handle)
+    return command_handler(handle)
 
 
 def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
@@ -154,7 +154,7 @@ def add_namespaces(
     add("-A", "--all-namespaces", dest="everywhere", action="store_true", help=all_text)
 
 
-def as_command(handler: Handler) -> Handler:
+def command_handler(handler: Handler) -> Handler:
     """The handler with UTF-8 output, whatever the locale.
 
     It ends silently if the reader of its output, such as `head`, has ended. A `FlagValueError` becomes a message.

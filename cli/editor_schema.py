@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from cli.commands import Commands, add_command, as_command
+from cli.commands import Commands, add_command, command_handler
 
 EXAMPLES = """examples:
   %(prog)s > jobset.schema.json
@@ -27,7 +27,7 @@ def add_schema(commands: Commands) -> None:
     description = "Print a JSON schema of manifests, draft 7, with a description of each field."
     parser = add_command(commands, "schema", EXAMPLES, description)
     parser.add_argument("--kind", choices=KINDS, default=KINDS[0], help=f"default: {KINDS[0]}")
-    parser.set_defaults(handler=as_command(_print))
+    parser.set_defaults(handler=command_handler(_print))
 
 
 def _print(parsed: argparse.Namespace) -> int:

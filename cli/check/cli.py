@@ -110,7 +110,7 @@ def add_namespace_flags(parser: argparse.ArgumentParser) -> None:
     for kind in ("label", "annotation"):
         name, text = f"namespace_{kind}s", f"{kind} of the namespace, for policies; repeatable"
         parser.add_argument(
-            f"--namespace-{kind}", dest=name, action="append", type=_pair, metavar="KEY=VALUE", help=text
+            f"--namespace-{kind}", dest=name, action="append", type=_key_and_value, metavar="KEY=VALUE", help=text
         )
     parser.add_argument(
         "--at", type=_time, metavar="TIME", help="when exceptions from policies have to count; default: now"
@@ -126,7 +126,7 @@ def _time(text: str) -> "datetime":
     return time
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _key_and_value(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise argparse.ArgumentTypeError(f"{text!r}: write KEY=VALUE")

@@ -33,8 +33,8 @@ def add_init(commands: Commands) -> None:
     add = parser.add_argument
     add("framework", nargs="?", choices=tuple(FRAMEWORKS), help="torchrun, jax, mpi or ray")
     add("--from", dest="file", metavar="FILE", help="convert the objects of this file, or of standard input (-)")
-    add("--nodes", type=_between(1, MAX_NODES), metavar="N", help="number of pods; default: 4")
-    add("--gpus", type=_between(0, MAX_GPUS), metavar="N", help="GPUs of each pod, 0 for none; default: 1")
+    add("--nodes", type=_number_between(1, MAX_NODES), metavar="N", help="number of pods; default: 4")
+    add("--gpus", type=_number_between(0, MAX_GPUS), metavar="N", help="GPUs of each pod, 0 for none; default: 1")
     add("--name", type=_name, metavar="NAME", help="name of the JobSet; default: the framework")
     add("--without", action="append", choices=OPTIONAL_PARTS, help="leave out this part; repeatable")
     handler = run_module("cli.init.run")
@@ -50,7 +50,7 @@ def add_init(commands: Commands) -> None:
     parser.set_defaults(handler=handle)
 
 
-def _between(minimum: int, maximum: int) -> Callable[[str], int]:
+def _number_between(minimum: int, maximum: int) -> Callable[[str], int]:
     def number(text: str) -> int:
         value = whole_number(text)
         if not minimum <= value <= maximum:

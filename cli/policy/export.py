@@ -6,14 +6,13 @@ from datetime import datetime
 from typing import TextIO
 
 import msgspec
-import yaml
 
 from api.features import FeatureGates
 from app.settings import PolicySettings
 from authoring.findings import Report
 from authoring.policies import exception_documents, load, warn_of_conflicts, warn_of_exceptions
 from cli.check.text import write_faults
-from cli.output import write_list
+from cli.output import dump, write_list
 from kube.clock import now
 from kube.model.meta import JSON
 from kube.model.versions import COMPILED_DEFAULTS, COMPILED_RULES, Feature
@@ -73,7 +72,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     if options.output == "json":
         write_list(objects, out)
     else:
-        yaml.safe_dump_all(objects, out, sort_keys=False, allow_unicode=True, width=2**31 - 1)
+        out.writelines(dump(body, "yaml", has_separator=position > 0) for position, body in enumerate(objects))
     return 0
 
 

@@ -44,6 +44,14 @@ def test_json_is_a_list(tool):
     ]
 
 
+def test_yaml_and_json_are_the_same_also_with_characters_that_terminals_must_not_get(tool):
+    policy = manifest(requiredAnnotations=[{"key": "owner", "pattern": "a\u202eb\u2028c'd"}])
+    _, as_yaml, _ = tool.export(policy)
+    _, as_json, _ = tool.export(policy, flags=("-o", "json"))
+    assert "\u202e" not in as_yaml
+    assert list(yaml.safe_load_all(as_yaml)) == json.loads(as_json)["items"]
+
+
 def test_nothing_is_exported_of_policies_with_faults(tool):
     code, out, err = tool.export(manifest(maxJobs={"max": "many"}), manifest("good", maxJobs={"max": 1}))
     assert (code, out) == (1, "")

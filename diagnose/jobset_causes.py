@@ -71,17 +71,17 @@ def _failure_remedy(js: JobSet, message: str) -> str:
 
     `message`: reason and message of the condition Failed.
     """
-    last = js.status.attempt_history[-1] if js.status.attempt_history else None
+    failed = js.status.attempt_history[-1] if js.status.attempt_history else None
     max_restarts = js.failure_policy.max_restarts
-    logs = f"{remedies.logs_command(js, last.failed_job if last else '')} shows what the failed pod wrote"
-    if last and (remedy := known_remedy(why_it_failed(last), js.metadata.namespace, last.pod, last.node)):
+    logs = f"{remedies.logs_command(js, failed.failed_job if failed else '')} shows what the failed pod wrote"
+    if failed and (remedy := known_remedy(why_it_failed(failed), js.metadata.namespace, failed.pod, failed.node)):
         logs = f"{remedy}; {logs}"
-    if last and (job_deadline_fix := deadline_fix(js, last)):
+    if failed and (job_deadline_fix := deadline_fix(js, failed)):
         return f"{job_deadline_fix}; {logs}; to run it again: {remedies.recreation_commands(js)}"
     retries = "" if max_restarts else "spec.failurePolicy.maxRestarts allows retries"
     if max_restarts and message.startswith("ReachedMaxRestarts"):
         retries = f"a spec.failurePolicy.maxRestarts above {max_restarts} allows more retries"
-    rule_fix = disruption_fix(js, last.failed_job, "") if last and disruption_in_history(js, last) else ""
+    rule_fix = disruption_fix(js, failed.failed_job, "") if failed and disruption_in_history(js, failed) else ""
     rerun = f"fix it and run it again: {remedies.recreation_commands(js)}"
     return "; ".join(filter(None, [logs, rerun, retries, rule_fix]))
 

@@ -128,20 +128,20 @@ class Reason(NamedTuple):
 
 def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
     """Why a live pod is not ready, by its containers and the newest Warnings about it; None if unknown."""
-    problem, probe = pod.trouble, next((event for event in warnings if _FAILED_PROBE.search(event.note)), None)
-    if problem is not None:
+    trouble, probe_warning = pod.trouble, next((event for event in warnings if _FAILED_PROBE.search(event.note)), None)
+    if trouble is not None:
         ending_warnings = (event for event in warnings if _ENDING_WARNINGS.search(f"{event.reason}: {event.note}"))
-        ending_warning = next(ending_warnings, None) if problem.last_end else None
-        reason_text = _warning_text(ending_warning) if ending_warning else str(problem)
-        words = f"{problem}; {reason_text}" if ending_warning else reason_text
-        kind = (problem.container, problem.reason, problem.last_end)
-        return Reason(kind, words, _remedy(pod, reason_text, problem.container))
-    blocking = next((event for event in warnings if _START_FAILURES.search(event.reason)), None)
-    if pod.status.phase == "Pending" and blocking is not None:
-        words = f"{blocking.reason}: {clean_words(blocking.note)}"
-        return Reason((blocking.reason, words.replace(pod.name, "")), words, _remedy(pod, words))
-    if probe is not None:
-        words = _warning_text(probe)
+        ending_warning = next(ending_warnings, None) if trouble.last_end else None
+        reason_text = _warning_text(ending_warning) if ending_warning else str(trouble)
+        words = f"{trouble}; {reason_text}" if ending_warning else reason_text
+        kind = (trouble.container, trouble.reason, trouble.last_end)
+        return Reason(kind, words, _remedy(pod, reason_text, trouble.container))
+    start_warning = next((event for event in warnings if _START_FAILURES.search(event.reason)), None)
+    if pod.status.phase == "Pending" and start_warning is not None:
+        words = f"{start_warning.reason}: {clean_words(start_warning.note)}"
+        return Reason((start_warning.reason, words.replace(pod.name, "")), words, _remedy(pod, words))
+    if probe_warning is not None:
+        words = _warning_text(probe_warning)
         return Reason((words,), words, _remedy(pod, words), may_become_ready=True)
     return None
 
@@ -186,11 +186,11 @@ def meaning_of(code: int | None, *, is_from_kubelet: bool) -> str:
 
 def how_it_failed(pod: SeenPod) -> str:
     """How a pod failed, such as `container main, exit code 137 (OOMKilled)`, or the kubelet's message about the pod."""
-    status, target = pod.status, pod.status.condition("DisruptionTarget")
+    status, disruption = pod.status, pod.status.condition("DisruptionTarget")
     if status.reason:
         return clean_words(": ".join(filter(None, [status.reason, status.message]))).rstrip(". ")
-    if target is not None and target.status == "True":
-        return clean_words("ended from outside: " + ": ".join(filter(None, [target.reason, target.message])))
+    if disruption is not None and disruption.status == "True":
+        return clean_words("ended from outside: " + ": ".join(filter(None, [disruption.reason, disruption.message])))
     if pod.failed_container is None:
         return "no container of it says why"
     name, end = pod.failed_container

@@ -55,11 +55,11 @@ def why_it_failed(failed: FailedAttempt) -> str:
 
 def decisive_container(status: JobSetStatus, message: str) -> str:
     """The container and the exit code that failed a set; empty if `message` of the condition has them already."""
-    last = status.attempt_history[-1] if status.attempt_history else FailedAttempt()
-    if not last.pod or last.pod in message or f"(first failed job: {last.failed_job})" not in message:
+    failed = status.attempt_history[-1] if status.attempt_history else FailedAttempt()
+    if not failed.pod or failed.pod in message or f"(first failed job: {failed.failed_job})" not in message:
         return ""
-    meaning = "" if why_it_failed(last) else meaning_of(last.exit_code, is_from_kubelet=bool(last.node))
-    return _describe_pod(last) + (f" ({meaning})" if meaning else "")
+    meaning = "" if why_it_failed(failed) else meaning_of(failed.exit_code, is_from_kubelet=bool(failed.node))
+    return _describe_pod(failed) + (f" ({meaning})" if meaning else "")
 
 
 def attempt_finding(js: JobSet, failed: FailedAttempt) -> Finding:
@@ -103,8 +103,8 @@ def restarting(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
         policy, names = js.spec.failure_policy, [child.name for child in previous]
         limit = f" of at most {policy.max_restarts}" if policy is not None else ""
         jobs, deleting = pluralize(len(previous), "Job"), sum(child.deleting for child in previous)
-        last = js.status.last_restart
-        is_planned = last is not None and last.reason == MAINTENANCE
+        last_restart = js.status.last_restart
+        is_planned = last_restart is not None and last_restart.reason == MAINTENANCE
         message = (
             f"it {'leaves nodes, as planned,' if is_planned else 'restarts'}"
             f" ({js.status.restarts_count_towards_max}{limit} restarts counted):"
@@ -136,12 +136,12 @@ def _restart_answer(
     - `job_names`: the Jobs that cannot be created yet. With BlockingRecreate, all missing Jobs wait instead.
     - `wait_predicate`: the predicate that says what each of these Jobs waits for.
     """
-    js, last = case.facts.jobset, case.facts.jobset.status.last_restart
+    js, last_restart = case.facts.jobset, case.facts.jobset.status.last_restart
     wait = f"each {wait_predicate}"
     if js.failure_policy.restart_strategy == "BlockingRecreate":
         job_names = [position.name for position in case.survey.missing_jobs]
         wait = "none is created before all of those are gone (BlockingRecreate)"
-    delays, since = deletion_delays(case), last.start_time if last else ""
+    delays, since = deletion_delays(case), last_restart.start_time if last_restart else ""
     message, fix = f"{finding.message}; {wait}", "" if delays else finding.fix
     finding = replace(finding, message=message, because=delays, fix=fix, since=since)
     return Answer(finding, unexplained.intersection(job_names), state=State.RESTARTING)
@@ -187,7 +187,7 @@ def _disruption_clause(case: Case, failed: FailedAttempt) -> str:
     return f"pod {event.regarding.name} was {describe_disruption(event)}"
 
 
-def _restart_text(case: Case, last: FailedAttempt) -> str:
+def _restart_text(case: Case, failed: FailedAttempt) -> str:
     """How often the set restarted, as in `restarted 3 times, 17 of 20 restarts left`.
 
     If a rule that does not count restarts has restarted the set last, the text names the rule and its own limit.
@@ -196,7 +196,7 @@ def _restart_text(case: Case, last: FailedAttempt) -> str:
     limit, used = js.failure_policy.max_restarts, js.status.restarts_count_towards_max
     times = "once" if js.status.restarts == 1 else f"{js.status.restarts} times"
     restarts_left = f"{max(limit - used, 0)} of {pluralize(limit, 'restart')} left"
-    rule_and_action = _uncounted_rule(js, last)
+    rule_and_action = _uncounted_rule(js, failed)
     if rule_and_action is None:
         return f"restarted {times}, {restarts_left}"
     rule, action = rule_and_action
@@ -230,12 +230,12 @@ def _endless_rule_fix(js: JobSet, failed: FailedAttempt) -> str:
     return f"restarts by rule {rule.name} never end: give it a maxRestarts, or let it match less, {IN_NEW_JOBSET}"
 
 
-def _log_fix(case: Case, last: FailedAttempt) -> str:
+def _log_fix(case: Case, failed: FailedAttempt) -> str:
     """The meaning of the exit code, its fix, and the command for logs of the present attempt."""
-    js, code = case.facts.jobset, last.exit_code
-    meaning = why_it_failed(last) or meaning_of(code, is_from_kubelet=bool(last.node))
-    logs = f"{logs_command(js, last.failed_job)} shows what the present attempt writes"
-    remedy = known_remedy(why_it_failed(last), js.metadata.namespace, last.pod, last.node)
+    js, code = case.facts.jobset, failed.exit_code
+    meaning = why_it_failed(failed) or meaning_of(code, is_from_kubelet=bool(failed.node))
+    logs = f"{logs_command(js, failed.failed_job)} shows what the present attempt writes"
+    remedy = known_remedy(why_it_failed(failed), js.metadata.namespace, failed.pod, failed.node)
     return "; ".join(filter(None, [f"exit code {code}: {meaning}" if meaning and code else "", remedy, logs]))
 
 
@@ -291,20 +291,20 @@ def last_recovery(case: Case) -> Iterator[Answer]:
     yield Answer(Finding(Level.FINE, "recovery", message, because=because))
 
 
-def _phase_lines(case: Case, entry: AttemptTimes) -> Iterator[str]:
+def _phase_lines(case: Case, times: AttemptTimes) -> Iterator[str]:
     """For each phase that the recovery has reached: its time, its seconds after the failure, and what happened."""
     history = case.facts.jobset.status.attempt_history
-    failed = next((attempt_words(attempt) for attempt in reversed(history) if attempt.attempt == entry.attempt - 1), "")
+    failed = next((attempt_words(attempt) for attempt in reversed(history) if attempt.attempt == times.attempt - 1), "")
     phases = (
         (0, f"failure: {failed}" if failed else "failure"),
-        (entry.detected_after_seconds, "restart decided"),
-        (entry.drained_after_seconds, "old Jobs and pods gone"),
-        (entry.created_after_seconds, "all Jobs created"),
-        (entry.ready_after_seconds, "all Jobs ready"),
+        (times.detected_after_seconds, "restart decided"),
+        (times.drained_after_seconds, "old Jobs and pods gone"),
+        (times.created_after_seconds, "all Jobs created"),
+        (times.ready_after_seconds, "all Jobs ready"),
     )
     for seconds, message in phases:
         if seconds is not None:
-            yield f"{_time_after(entry.since, seconds)}+{seconds} s: {message}"
+            yield f"{_time_after(times.since, seconds)}+{seconds} s: {message}"
 
 
 def _time_after(since: str, seconds: int) -> str:
@@ -316,9 +316,10 @@ def _time_after(since: str, seconds: int) -> str:
 
 def _goodput_text(case: Case, recovery: Recovery) -> str:
     """The share of time for which the set has run until now, by the counts of the status and the time since then."""
-    unrecorded = max(int(seconds_since(recovery.since, case.facts.now, unknown=0)), 0)
-    running = recovery.running_seconds + (unrecorded if recovery.running else 0)
-    lost = recovery.lost_seconds + (0 if recovery.running else unrecorded)
-    spare_seconds = recovery.spare_seconds + unrecorded * sum(entry.ready for entry in case.facts.jobset.status.spares)
+    unrecorded_seconds = max(int(seconds_since(recovery.since, case.facts.now, unknown=0)), 0)
+    running = recovery.running_seconds + (unrecorded_seconds if recovery.running else 0)
+    lost = recovery.lost_seconds + (0 if recovery.running else unrecorded_seconds)
+    ready_spares = sum(entry.ready for entry in case.facts.jobset.status.spares)
+    spare_seconds = recovery.spare_seconds + unrecorded_seconds * ready_spares
     spares = f", {spare_seconds} s held by spares" if spare_seconds else ""
     return f"goodput {goodput(running, lost) or 'not known yet'}: {running} s running, {lost} s lost{spares}"

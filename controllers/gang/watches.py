@@ -91,19 +91,19 @@ class GroupWatches:
         if not self.served.enabled:
             return
         async with asyncio.TaskGroup() as group:
-            started: set[str] = set()
+            watched_plurals: set[str] = set()
             while True:
                 served = await self._look_up()
                 for informer in self._served_informers(served):
-                    if informer.target.resource.plural not in started:
-                        started.add(informer.target.resource.plural)
+                    if informer.target.resource.plural not in watched_plurals:
+                        watched_plurals.add(informer.target.resource.plural)
                         group.create_task(informer.run(), name=f"watch-{informer.target.resource}")
                 is_complete = await self._set_served(served) and served.groups and served.composites
                 await asyncio.sleep(self._pauses.complete if is_complete else self._pauses.missing)
 
     def _served_informers(self, served: Served) -> list[Informer[Any]]:
         is_served = {WORKLOAD: served.groups, POD_GROUP: served.groups, COMPOSITE: served.composites}
-        return [self.by_kind[kind] for kind in is_served if is_served[kind]]
+        return [informer for kind, informer in self.by_kind.items() if is_served[kind]]
 
     async def _set_served(self, served: Served) -> bool:
         """Set `self.served` once the caches of these kinds are synced. Returns False if they are not synced yet."""

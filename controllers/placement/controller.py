@@ -101,7 +101,7 @@ class PlacementReconciler:
         self._jobs.on_event(self._job_changed)
 
     def _requests_of_leader(self, pod: Leader) -> list[JobRequest]:
-        """The Job of a leader that has changed. Most Jobs have a domain and no waiting follower: then empty."""
+        """The Job of a leader that has changed; none if the Job has a domain and nothing waits, as is usual."""
         request = JobRequest.from_pod(pod)
         leader = self._map.leader(request.namespace, request.uid)
         has_domain = leader is None or isinstance(

@@ -54,8 +54,8 @@ class GroupPlan:
 
     - `forest`: the trees that the spec wants; None: the set runs without groups.
     - `condition`: the condition SchedulingObjectsReady; None: not changed.
-    - `is_scheduled`: whether every group was scheduled. `refused`: (name, message) of each PodGroup that kube-scheduler
-      cannot place.
+    - `is_scheduled`: whether every group was scheduled. `refused_groups`: (name, message) of each PodGroup that
+      kube-scheduler cannot place.
     - `startable`: names of the Jobs in groups that may run; None: all. Jobs without a group may run in either case.
     - `is_final`: whether `forest` is final. It becomes final when it is known which groups the API server serves.
     - `is_freed`: whether the set is suspended, and its groups are gone or being deleted.
@@ -65,7 +65,7 @@ class GroupPlan:
     actions: tuple[Action, ...] = ()
     condition: State | None = None
     is_scheduled: bool = False
-    refused: tuple[tuple[str, str], ...] = ()
+    refused_groups: tuple[tuple[str, str], ...] = ()
     startable: frozenset[str] | None = None
     is_final: bool = True
     is_freed: bool = False
@@ -156,18 +156,18 @@ def _free_groups(ctx: GroupContext) -> GroupPlan:
 
 @dataclass(frozen=True, slots=True)
 class _ObjectPlan:
-    """What to do about one group or Workload, and whether Jobs may start with it (`ready`).
+    """What to do about one group or Workload. `is_ready`: Jobs may start with it. `is_missing`: it does not exist.
 
-    `missing`: it does not exist. `ending`: it is being deleted, which finalizers delay until its pods have ended.
+    `is_ending`: it is being deleted, which finalizers delay until its pods have ended.
     """
 
-    ready: bool
+    is_ready: bool
     actions: tuple[Action, ...] = ()
-    ending: bool = False
-    missing: bool = False
+    is_ending: bool = False
+    is_missing: bool = False
 
 
-_READY, _MISSING = _ObjectPlan(ready=True), _ObjectPlan(ready=False, missing=True)
+_READY, _MISSING = _ObjectPlan(is_ready=True), _ObjectPlan(is_ready=False, is_missing=True)
 
 
 def _arrange(ctx: GroupContext, released: set[str], creation_limit: int) -> GroupPlan:
@@ -175,26 +175,30 @@ def _arrange(ctx: GroupContext, released: set[str], creation_limit: int) -> Grou
     roots = ctx.wanted.roots
     workload = _workload_plan(ctx) if roots else _READY
     groups_and_parents = [(root, group, parent) for root in roots for group, parent in root.with_parents()]
-    released_groups = [entry for entry in groups_and_parents if not released.isdisjoint(entry[1].replicated_jobs)]
+    released_groups = [
+        (root, group, parent)
+        for root, group, parent in groups_and_parents
+        if not released.isdisjoint(group.replicated_jobs)
+    ]
     group_plans = [(root.name, _group_plan(ctx, group, parent)) for root, group, parent in released_groups]
-    missing = [entry for entry, (_, plan) in zip(released_groups, group_plans, strict=True) if plan.missing]
+    missing = [entry for entry, (_, plan) in zip(released_groups, group_plans, strict=True) if plan.is_missing]
     # After a restart, groups of later stages may exist already, and stay.
     removals = ctx.owned.removals(
         workload=not roots, keep=((group.kind, group.name) for _, group, _ in groups_and_parents)
     )
     changes = [action for _, plan in group_plans for action in plan.actions]
     actions = (*workload.actions, *changes, *_creations(ctx, missing, creation_limit), *removals)
-    not_ready = {root for root, plan in group_plans if not plan.ready}
-    closed_roots = not_ready | held_roots(ctx) if workload.ready else {root.name for root in roots}
+    not_ready = {root for root, plan in group_plans if not plan.is_ready}
+    closed_roots = not_ready | held_roots(ctx) if workload.is_ready else {root.name for root in roots}
     pod_groups = [group for _, group, _ in groups_and_parents if not group.is_composite]
-    is_ending = workload.ending or any(plan.ending for _, plan in group_plans)
+    is_ending = workload.is_ending or any(plan.is_ending for _, plan in group_plans)
     return GroupPlan(
         ctx.wanted,
         actions,
         _ready_condition(len(released_groups), is_ending=is_ending, is_complete=not actions),
         # The status of a group that is being deleted describes pods of the earlier attempt.
         is_scheduled=bool(pod_groups) and not is_ending and all(is_scheduled(ctx, group) for group in pod_groups),
-        refused=tuple((group.name, message) for group in pod_groups if (message := refusal(ctx, group))),
+        refused_groups=tuple((group.name, message) for group in pod_groups if (message := refusal(ctx, group))),
         startable=frozenset(job for root in roots if root.name not in closed_roots for job, _ in jobs_below(root)),
     )
 
@@ -213,15 +217,15 @@ def _workload_plan(ctx: GroupContext) -> _ObjectPlan:
     name, body = ctx.wanted.workload, build_workload(ctx.js, ctx.wanted)
     stored = ctx.owned.workloads.get(name)
     if stored is None:
-        return _ObjectPlan(ready=False, actions=(CreateGroup(WORKLOAD, name, lambda: body, WORKLOAD_LEVEL),))
+        return _ObjectPlan(is_ready=False, actions=(CreateGroup(WORKLOAD, name, lambda: body, WORKLOAD_LEVEL),))
     if not _is_usable(ctx, stored, ()):
-        return _ObjectPlan(ready=False, ending=True)
+        return _ObjectPlan(is_ready=False, is_ending=True)
     templates = {key: value for key, value in body["spec"].items() if key != "controllerRef"}
     if contains(stored.spec, templates):
         return _READY
     meta = stored.metadata
     change = PatchGroup(WORKLOAD, name, meta.uid, meta.resource_version, {"spec": templates}, body)
-    return _ObjectPlan(ready=True, actions=(change,))
+    return _ObjectPlan(is_ready=True, actions=(change,))
 
 
 def _group_plan(ctx: GroupContext, group: Group, parent: str) -> _ObjectPlan:
@@ -231,11 +235,11 @@ def _group_plan(ctx: GroupContext, group: Group, parent: str) -> _ObjectPlan:
     if stored is None:
         return _MISSING
     if not _is_usable(ctx, stored, group.jobs):
-        return _ObjectPlan(ready=False, ending=True)
+        return _ObjectPlan(is_ready=False, is_ending=True)
     if not is_same(stored, group, parent):
         # The spec was changed while the set was suspended, or somebody has changed the group. These fields are
         # immutable, so the group is deleted and created again.
-        return _ObjectPlan(ready=False, actions=(DeleteGroup(kind, group.name, stored.metadata.uid),))
+        return _ObjectPlan(is_ready=False, actions=(DeleteGroup(kind, group.name, stored.metadata.uid),))
     gang, required = stored.spec.scheduling_policy.gang, required_members(ctx, group)
     if gang is None or required is None or gang.count == required:
         return _READY
@@ -245,7 +249,7 @@ def _group_plan(ctx: GroupContext, group: Group, parent: str) -> _ObjectPlan:
         replacement = body if group.is_composite else None
         meta = stored.metadata
         change = PatchGroup(kind, group.name, meta.uid, meta.resource_version, policy, replacement)
-        return _ObjectPlan(ready=gang.count > required, actions=(change,))
+        return _ObjectPlan(is_ready=gang.count > required, actions=(change,))
     return _READY
 
 

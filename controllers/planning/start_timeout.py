@@ -78,9 +78,10 @@ def next_check(pods: Collection[PendingPod], limits: StartLimits, now: str) -> s
     nodeless = (pod.nodeless for pod in pods)
     if limits.node is not None:
         waits += [limits.node - age(pod.created, now, unknown=0) for pod in nodeless if pod is not None]
-    if limits.capacity is not None:  # pods that are late already stay late while no Job may be removed
-        unbound = (each for pod in pods for each in (pod, pod.unschedulable) if each is not None and not each.node)
-        capacity_waits = (limits.capacity - age(pod.created, now, unknown=0) for pod in unbound)
+    if limits.capacity is not None:
+        unbound_pods = (each for pod in pods for each in (pod, pod.unschedulable) if each is not None and not each.node)
+        capacity_waits = (limits.capacity - age(pod.created, now, unknown=0) for pod in unbound_pods)
+        # A pod that is late already needs no further check: this check has found it.
         waits += [seconds for seconds in capacity_waits if seconds > 0]
     wait = max(min(waits), shortest_limit / MAX_CHECKS, 1.0)
     return (datetime.fromisoformat(now) + timedelta(seconds=wait)).isoformat()

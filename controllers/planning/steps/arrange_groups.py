@@ -38,7 +38,7 @@ def _report_refusal(ctx: Context, draft: StatusDraft) -> str:
 
     The condition names the same PodGroup until this PodGroup is scheduled: messages change with each attempt.
     """
-    refused, condition = ctx.groups.refused, find(ctx.js.status.conditions, keys.GROUPS_SCHEDULED)
+    refused, condition = ctx.groups.refused_groups, find(ctx.js.status.conditions, keys.GROUPS_SCHEDULED)
     if not refused:
         return ""
     reported = ctx.observed.reported_group

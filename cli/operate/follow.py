@@ -117,13 +117,13 @@ class Follower:
         self._tasks_by_log = {log_key: task for log_key, task in self._tasks_by_log.items() if not task.done()}
         waiting_count, tail = 0, self._tail if is_first else -1
         for log in started_logs:
-            log_key = (log.pod, log.run[0], log.container)
+            log_key = _log_key(log)
             if log_key in self._tasks_by_log or _run_key(log) in self._finished_runs:
                 continue
             if len(self._tasks_by_log) >= MAX_FOLLOWED:
                 waiting_count += 1
                 continue
-            self._tasks_by_log[log_key] = group.create_task(self._follow(log, log_key, tail))
+            self._tasks_by_log[log_key] = group.create_task(self._follow(log, tail))
         if waiting_count > self._waiting_count:
             self._err.write(
                 f"jobset logs: {count_noun(waiting_count, 'more log')}, followed when others have ended:"
@@ -131,18 +131,18 @@ class Follower:
             )
         self._waiting_count = waiting_count
 
-    async def _follow(self, log: Log, log_key: tuple[str, ...], tail: int) -> None:
+    async def _follow(self, log: Log, tail: int) -> None:
         """Write the lines of one log until its container has ended or its pod is gone."""
         while True:
             log_before = self._current_log(log)
             try:
-                await self._write_new_lines(log, log_key, tail)
+                await self._write_new_lines(log, tail)
             except (Forbidden, Unauthorized):
                 raise
             except ApiError as error:
                 if error.code == 404 or log_before is None:
                     break
-                self._report_unreadable(log, log_key, error)
+                self._report_unreadable(log, error)
             except KubeError:
                 pass  # the connection broke, or the log was silent for `IDLE_SECONDS`
             log_after = self._current_log(log)
@@ -157,8 +157,9 @@ class Follower:
         self._finished_runs.add(_run_key(log))
         self._changed.set()
 
-    def _report_unreadable(self, log: Log, log_key: tuple[str, ...], error: ApiError) -> None:
+    def _report_unreadable(self, log: Log, error: ApiError) -> None:
         """Report why a log cannot be read, unless a line of it was written. Each cause is reported once."""
+        log_key = _log_key(log)
         if log_key in self._last_timestamp_by_log or log_key in self._reported_logs:
             return
         self._reported_logs.add(log_key)
@@ -169,17 +170,16 @@ class Follower:
         elif self._unreadable_counts[unreadable_log.cause] == 2:
             self._err.write("jobset logs: others have no log for the same reason\n")
 
-    async def _write_new_lines(self, log: Log, log_key: tuple[str, ...], tail: int) -> None:
+    async def _write_new_lines(self, log: Log, tail: int) -> None:
         """Write new lines of the log as long as the API server sends them."""
+        log_key = _log_key(log)
         last_timestamp = self._last_timestamp_by_log.get(log_key, "")
         query = [("container", log.container), ("follow", "true"), ("timestamps", "true")]
-        query += (
-            [("sinceTime", last_timestamp[:19] + last_timestamp[29:])]
-            if last_timestamp
-            else [("tailLines", str(tail))]
-            if tail >= 0
-            else []
-        )
+        if last_timestamp:
+            query.append(("sinceTime", last_timestamp[:19] + last_timestamp[29:]))
+        elif tail >= 0:
+            query.append(("tailLines", str(tail)))
+        is_repeated = False
         path = PODS.path(self._connection.namespace, log.pod, "log")
         async with self._connection.client.log(
             path, tuple(query), idle=IDLE_SECONDS, break_after=MAX_LINE_BYTES
@@ -188,8 +188,10 @@ class Follower:
                 text = line.decode("utf-8", "replace")
                 if timestamp := _TIMESTAMP.match(text):
                     text = text[timestamp.end() :]
-                    if last_timestamp and timestamp[1] <= last_timestamp:
-                        continue
+                    is_repeated = timestamp[1] <= last_timestamp
+                if is_repeated:
+                    continue
+                if timestamp:
                     self._last_timestamp_by_log[log_key] = timestamp[1]
                 self._has_written = True
                 self._write_line(log.prefix, text)
@@ -236,5 +238,11 @@ class Follower:
         self._changed.set()
 
 
+def _log_key(log: Log) -> tuple[str, ...]:
+    """The name and UID of the pod, and the container, which are the same for all runs of a container."""
+    return (log.pod, log.run[0], log.container)
+
+
 def _run_key(log: Log) -> tuple[str, ...]:
-    return (log.pod, log.run[0], log.container, str(log.run[1]))
+    """The key of the log, and the number of restarts of the container."""
+    return (*_log_key(log), str(log.run[1]))

@@ -56,6 +56,21 @@ def test_it_goes_on_until_the_set_has_ended(command, connected):
     assert out.splitlines() == [f"[train-workers-0/0 main] {line}" for line in ("one", "", "three")]
 
 
+def test_a_long_line_that_is_read_again_is_written_once(command, connected, monkeypatch):
+    monkeypatch.setattr(follow, "MAX_LINE_BYTES", 50)
+    js = a_set()
+    one = pod(js, 0, 0, {"state": RUNNING})
+    cluster = connected(js, one)
+    cluster.logs = {("train-workers-0-0", "main"): "0123456789" * 10 + "\n"}
+    cluster.changes = [
+        ("MODIFIED", after(one, "train-workers-0-0", containerStatuses=finished(one))),
+        ("MODIFIED", after(js, "train-workers-0-0", **done(js))),
+    ]
+    code, out, _ = command("logs", "train", "-f")
+    assert code == 0
+    assert "".join(line.removeprefix("[train-workers-0/0 main] ") for line in out.splitlines()) == "0123456789" * 10
+
+
 def test_a_new_attempt_is_followed(command, connected):
     js = a_set()
     old, new = pod(js, 0, 0, {"state": RUNNING}), pod(js, 1, 0, {"state": ended(0)}, attempt=1)

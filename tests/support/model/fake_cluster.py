@@ -104,7 +104,8 @@ class Cluster:
         for line in [line for line in lines if line >= query.get("sinceTime", "")[:19]][
             -int(query.get("tailLines", 0)) :
         ]:
-            yield line.encode()
+            for start in range(0, len(line), request.break_after):
+                yield line[start : start + request.break_after].encode()
             self._read.setdefault(pod, asyncio.Event()).set()
 
     async def close(self) -> None:

@@ -69,8 +69,8 @@ def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}
     for keyed in findings:
         findings_by_key.setdefault(keyed.key, []).append(keyed)
     merged: list[tuple[Finding, list[str]]] = []
-    alike = list(findings_by_key.values())
-    for same_key in alike[:MAX_FINDINGS]:
+    grouped = list(findings_by_key.values())
+    for same_key in grouped[:MAX_FINDINGS]:
         first, other_names = same_key[0], [keyed.name for keyed in same_key[1:]]
         finding = first.finding if isinstance(first.finding, Finding) else first.finding()
         merged.append((finding, [first.name]))
@@ -78,7 +78,7 @@ def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}
             subject = f"{len(other_names)} more {noun}s ({other_names[0]} … {other_names[-1]})"
             message = f"{title.format(other_names[0]) if len(other_names) == 1 else subject}: likewise"
             merged.append((Finding(finding.level, finding.cause, message), other_names))
-    if further_names := list(dict.fromkeys(keyed.name for same_key in alike[MAX_FINDINGS:] for keyed in same_key)):
+    if further_names := list(dict.fromkeys(keyed.name for same_key in grouped[MAX_FINDINGS:] for keyed in same_key)):
         more = f"{pluralize(len(further_names), f'more {noun}')} ({join_names(further_names, 2)})"
         merged.append((Finding(Level.WAITS, "more", f"{more}: waiting for reasons of this kind, too"), further_names))
     return merged

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from diagnose.case import Case
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level, pluralize
-from diagnose.taints import nodes_by_taint, taint_remedy
+from diagnose.taints import taint_counts_text, taint_remedy
 from diagnose.wording import ANTI_AFFINITY
 from kube.model.field import join_names
 
@@ -117,36 +117,36 @@ def _holder_findings(
 ) -> Iterator[Finding]:
     """One finding for each cause of `_HOLDER_TEXTS` for which the leader cannot have domains.
 
-    Each value of `holders_by_cause` has the domains of a cause, with the pods that keep the leader out.
+    `domains_by_cause` has for each cause its domains, each with the pods that keep the leader out.
     """
     pods_by_domain: dict[str, list[SeenPod]] = {domain: [] for domain in sorted(set(domain_by_node.values()))}
     for pod in case.facts.holder_pods or ():
         if pod.spec.node_name in domain_by_node and pod.job_uid != leader.job_uid:
             pods_by_domain[domain_by_node[pod.spec.node_name]].append(pod)
-    holders_by_cause: dict[str, dict[str, Sequence[SeenPod]]] = {cause: {} for cause in _HOLDER_TEXTS}
+    domains_by_cause: dict[str, dict[str, Sequence[SeenPod]]] = {cause: {} for cause in _HOLDER_TEXTS}
     for domain, pods in pods_by_domain.items():
         cause, blocking_pods = _cause_of_domain(leader, pods)
-        holders_by_cause[cause][domain] = blocking_pods
-    for cause, held_domains in holders_by_cause.items():
-        if not held_domains:
+        domains_by_cause[cause][domain] = blocking_pods
+    for cause, domains in domains_by_cause.items():
+        if not domains:
             continue
-        holder_pods = [pod for pods in held_domains.values() for pod in pods]
+        holder_pods = [pod for pods in domains.values() for pod in pods]
         pod_by_job = {(pod.metadata.namespace, pod.job_uid or pod.name): pod for pod in holder_pods}
         holder_text, fix = _HOLDER_TEXTS[cause]
         holder_text = holder_text.format(
-            domains=join_names([*held_domains]),
+            domains=join_names([*domains]),
             jobs=join_names(sorted(pod.job_label for pod in pod_by_job.values())),
             priorities=", ".join(map(str, sorted({pod.priority for pod in pod_by_job.values()}))),
         )
-        verb = "holds" if len(held_domains) == 1 else "hold"
-        message = f"{len(held_domains)} of {pluralize(len(pods_by_domain), domain_noun)} {verb} {holder_text}"
+        verb = "holds" if len(domains) == 1 else "hold"
+        message = f"{len(domains)} of {pluralize(len(pods_by_domain), domain_noun)} {verb} {holder_text}"
         fix = fix.format(domain_noun=domain_noun)
         nodes = case.facts.node_offers if cause == "free" else None
         taints = {} if nodes is None else nodes.blocking_taints(leader.spec)
-        taints_by_node = {name: taint for name, taint in taints.items() if domain_by_node.get(name) in held_domains}
+        taints_by_node = {name: taint for name, taint in taints.items() if domain_by_node.get(name) in domains}
         if taints_by_node:
             tainted_nodes = pluralize(len(taints_by_node), "node")
-            message += f"; {tainted_nodes} there could hold it but for taints: {nodes_by_taint(taints_by_node)}"
+            message += f"; {tainted_nodes} there could hold it but for taints: {taint_counts_text(taints_by_node)}"
             fix = f"{taint_remedy(taints_by_node)}; {fix}"
         yield Finding(Level.WAITS, cause, message, fix=fix or _preemption_fix(leader))
 

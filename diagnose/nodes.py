@@ -11,7 +11,7 @@ from api.batch import LabelledIdentity
 from api.node_offers import device_meant, devices, format_amount, format_number, offers_of
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.needs import SeenSpec
-from diagnose.taints import Taint, blocking_taint, nodes_by_taint, taint_remedy, tainted_nodes_text
+from diagnose.taints import Taint, blocking_taint, taint_counts_text, taint_remedy, tainted_nodes_text
 from kube.model.field import MAX_NAMES, join_names
 from kube.model.meta import JSON, Base
 from kube.model.requests import Amount, Amounts, exceeding_resources, sum_requests
@@ -332,7 +332,7 @@ def _has_permanent_taint(spec: SeenSpec, node: _Node) -> bool:
 def _taint_finding(taints_by_node: Mapping[str, Taint]) -> Finding:
     """The finding that every node with room for the pod has a taint that the pod does not tolerate."""
     nodes = pluralize(len(taints_by_node), "node")
-    message = f"it does not tolerate the taints of {nodes} that could hold it: {nodes_by_taint(taints_by_node)}"
+    message = f"it does not tolerate the taints of {nodes} that could hold it: {taint_counts_text(taints_by_node)}"
     return Finding(Level.FAULT, "tainted", message, fix=taint_remedy(taints_by_node))
 
 

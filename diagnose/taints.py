@@ -39,7 +39,7 @@ def blocking_taint(spec: SeenSpec, taints: Iterable[Taint]) -> Taint | None:
     return next((taint for taint in blocking if not spec.tolerates(taint.key, taint.value, taint.effect)), None)
 
 
-def nodes_by_taint(taints_by_node: Mapping[str, Taint]) -> str:
+def taint_counts_text(taints_by_node: Mapping[str, Taint]) -> str:
     """Taints with their numbers of nodes, the most common first, as in `cordoned (18), gpu=only:NoSchedule (2)`."""
     counts = Counter(map(str, taints_by_node.values()))
     return join_names([f"{taint} ({number})" for taint, number in counts.most_common()])
@@ -50,7 +50,7 @@ def tainted_nodes_text(taints_by_node: Mapping[str, Taint]) -> str:
     if not taints_by_node:
         return ""
     more_nodes = pluralize(len(taints_by_node), "more node")
-    return f"; {more_nodes} could hold it but for taints: {nodes_by_taint(taints_by_node)}"
+    return f"; {more_nodes} could hold it but for taints: {taint_counts_text(taints_by_node)}"
 
 
 def taint_remedy(taints_by_node: Mapping[str, Taint]) -> str:

@@ -49,7 +49,7 @@ def without_repetition(message: str) -> str:
 
 def is_about_group(text: str) -> bool:
     """Whether kube-scheduler only says that the group of the pod does not fit."""
-    return text.startswith(_GROUP_UNSCHEDULABLE[:-2])
+    return text.startswith(_GROUP_UNSCHEDULABLE.rstrip(", "))
 
 
 class Shortfall(NamedTuple):

@@ -37,8 +37,8 @@ def measure(bench: Bench) -> JSON:
 
 def _measure_admission(workers: int, entry: Entry) -> Iterator[JSON]:
     """Rows of `saturation.measure` with the number of `workers`, the processes that serve."""
-    # Sections that the Go manager does not know are left out if they have default values.
-    sections: JSON = {"childDryRun": {"enable": False}}
+    # The Go manager, which has to have this name, refuses a section that it does not know.
+    sections: JSON = {} if entry.name == "go" else {"childDryRun": {"enable": False}}
     if workers > 1:
         sections["webhook"] = {"workers": workers}
     with (

@@ -83,15 +83,17 @@ def container_fields(*fields: str) -> tuple[str, ...]:
     return pod_fields(*(f"{kind}[].{field}" for field in fields for kind in ("containers", "initContainers")))
 
 
-def limit_finder(numbers: Numbers, exceeded: Rule) -> Find:
-    """The function `find` of a rule that only compares numbers with limits. `exceeded`: its message."""
+def limit_rule(
+    name: str, exceeded: Rule, numbers: Numbers, compile_rule: Compile, reads: tuple[str, ...]
+) -> PolicyRule:
+    """A rule that only compares numbers with limits. `exceeded`: its message. Its page: the docstring of `numbers`."""
 
     def find(rule: Any, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
         for number in numbers(rule, judged, namespace):
             yield from check_limit(number, exceeded)
 
     find.__doc__ = numbers.__doc__
-    return find
+    return PolicyRule(name, (exceeded,), find, compile_rule, numbers, reads)
 
 
 def check_allowed(rule: Rule, path: Path, value: str, allowed: tuple[str, ...] | None) -> Iterator[FieldError]:

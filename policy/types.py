@@ -89,8 +89,7 @@ class Selector(Base, frozen=True, kw_only=True):
 
     def matches(self, labels: dict[str, str]) -> bool:
         """Whether an object with these labels is selected."""
-        has_labels = all(labels.get(key) == value for key, value in self.match_labels.items())
-        return has_labels and all(requirement.matches(labels) for requirement in self.match_expressions)
+        return self.unmet(labels) is None
 
     def faults(self, path: Path) -> Iterator[FieldError]:
         """The fault that the selector has too many labels."""

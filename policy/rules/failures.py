@@ -110,7 +110,7 @@ def _restart_limits(judged: JudgedJobSet) -> Mapping[Path, int]:
     return {path: max(limit, 0) for path, limit in limits.items()}
 
 
-def restarts(rule: MaxRestarts, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
+def restart_numbers(rule: MaxRestarts, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
     """The sum of the limits of a set's restarts; 0 for a set without a failure policy."""
     limits = _restart_limits(judged)
     largest = max(limits, key=lambda path: limits[path])
@@ -130,7 +130,7 @@ def find_max_restarts(rule: MaxRestarts, judged: JudgedJobSet, namespace: Namesp
     always fails never ends. So `forbidUnlimitedActions` refuses these actions in rules without a `maxRestarts`, and in
     `nodeFailure`.
     """
-    for number in restarts(rule, judged, namespace):
+    for number in restart_numbers(rule, judged, namespace):
         yield from check_limit(number, RESTARTS_IN_ALL if number.parts() else RESTARTS, number.amount)
     if rule.forbid_unlimited_actions:
         for path, action, owner_path, limit in named_actions(_failure_policy(judged)):
@@ -149,7 +149,7 @@ def _backoff_limit(template: Template) -> tuple[str, int]:
     return "backoffLimit", DEFAULT_BACKOFF_LIMIT if limit is None else limit
 
 
-def backoff_limits(rule: BackoffLimit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
+def backoff_limit_numbers(rule: BackoffLimit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
     """The backoffLimit of each Job template."""
     limit = effective_limit(rule, namespace)
     for template, (field, value) in zip(judged.templates, judged.each(_backoff_limit), strict=True):
@@ -166,7 +166,7 @@ def find_backoff_limit(rule: BackoffLimit, judged: JudgedJobSet, namespace: Name
     largest = max((value for _, value in judged.each(_backoff_limit)), default=0)
     limit = effective_limit(rule, namespace)
     if limit.amount is None or largest > limit.amount:
-        for number in backoff_limits(rule, judged, namespace):
+        for number in backoff_limit_numbers(rule, judged, namespace):
             yield from check_limit(number, BACKOFF, number.amount)
     if rule.zero_with_restarts and _failure_policy(judged).max_restarts > 0:
         for template, (field, value) in zip(judged.templates, judged.each(_backoff_limit), strict=True):
@@ -301,7 +301,7 @@ MaxRestartsRule = Annotated[
         (RESTARTS, RESTARTS_IN_ALL, UNLIMITED, UNLIMITED_OF_NODES),
         find_max_restarts,
         compile_max_restarts,
-        numbers=restarts,
+        numbers=restart_numbers,
         reads=_RESTART_FIELDS,
     ),
 ]
@@ -313,7 +313,7 @@ BackoffLimitRule = Annotated[
         (BACKOFF, NOT_ZERO),
         find_backoff_limit,
         compile_backoff_limit,
-        numbers=backoff_limits,
+        numbers=backoff_limit_numbers,
         reads=_BACKOFF_FIELDS,
     ),
 ]

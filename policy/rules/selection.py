@@ -91,11 +91,11 @@ def _pod_terms(affinity: JSON) -> _Terms:
 
 
 def _check_term(path: Path, term: JSON, allowed: Mapping[str, NodeLabel]) -> Iterator[FieldError]:
+    """Findings about a term of node affinity."""
     for i, expression in enumerate(term.get("matchExpressions") or ()):
-        chosen = tuple(expression.get("values") or ()) if expression.get("operator") == "In" else None
-        yield from _check_label(
-            path.at("matchExpressions", i), allowed, expression.get("key") or "", chosen, expression
-        )
+        key, is_in = expression.get("key") or "", expression.get("operator") == "In"
+        selected_values = tuple(expression.get("values") or ()) if is_in else None
+        yield from _check_label(path.at("matchExpressions", i), allowed, key, selected_values, expression)
     if term.get("matchFields"):
         yield NODE_NAME.at(path.at("matchFields"), term["matchFields"])
 
@@ -138,14 +138,14 @@ _JOINED_VALUES = "{}.?values.orValue([]).map(v, string(v)).join(',')"
 
 def compile_node_selectors(rule: NodeSelectors, writer: Writer) -> Compiled:
     variables = (("terms", _cel_terms), ("podTerms", _cel_pod_terms))
-    return Compiled(lambda root: concat_lists(*_cel_selections(rule, root, writer)), variables=variables)
+    return Compiled(lambda root: _cel_findings(rule, root, writer), variables=variables)
 
 
 def _cel_terms(root: Root) -> Cel:
-    """A list of the terms `t` of node affinity, each as a map.
+    """A list of the terms of node affinity, each as a map with five keys.
 
-    Its other keys: `j` is the index of the ReplicatedJob, `k` the index of the term. The path of the term below the
-    affinity consists of `a`, the index `k`, and `z`.
+    `t` is the term, `j` the index of the ReplicatedJob, and `k` the index of the term. The path of the term below the
+    affinity consists of the text `a`, the index `k`, and the text `z`.
     """
     affinity = "p.?affinity.?nodeAffinity"
     required = (
@@ -166,14 +166,14 @@ def _cel_terms(root: Root) -> Cel:
 
 def _cel_pod_terms(root: Root) -> Cel:
     """A list of the terms of affinity and anti-affinity of `_pod_terms`, in the form of `_cel_terms`."""
-    elsewhere = "(e == 'podAffinity' || t.?namespaces.orValue([]).size() > 0 || t.?namespaceSelector.hasValue())"
+    selects_nodes = "(e == 'podAffinity' || t.?namespaces.orValue([]).size() > 0 || t.?namespaceSelector.hasValue())"
     kind, item = "p.?affinity[?e]", "'j': dyn(i), 'k': dyn(k), 't': dyn(t)"
     required = (
-        f"{kind}.?{_REQUIRED}.orValue([]).transformList(k, t, {elsewhere},"
+        f"{kind}.?{_REQUIRED}.orValue([]).transformList(k, t, {selects_nodes},"
         f" {{{item}, 'a': dyn(e + '.{_REQUIRED}'), 'z': dyn('')}})"
     )
     preferred = (
-        f"{kind}.?{_PREFERRED}.orValue([]).map(w, w.podAffinityTerm).transformList(k, t, {elsewhere},"
+        f"{kind}.?{_PREFERRED}.orValue([]).map(w, w.podAffinityTerm).transformList(k, t, {selects_nodes},"
         f" {{{item}, 'a': dyn(e + '.{_PREFERRED}'), 'z': dyn('.podAffinityTerm')}})"
     )
     return Cel(
@@ -182,35 +182,35 @@ def _cel_pod_terms(root: Root) -> Cel:
     )
 
 
-def _cel_selections(rule: NodeSelectors, root: Root, writer: Writer) -> list[Cel]:
-    """Lists of findings: by nodeName, nodeSelector, expressions and fields of node affinity, and affinity to pods."""
+def _cel_findings(rule: NodeSelectors, root: Root, writer: Writer) -> Cel:
+    """Findings about nodeName, nodeSelector, expressions and fields of node affinity, and affinity to pods.
+
+    `x` is an item of the lists of `_cel_terms` and `_cel_pod_terms`.
+    """
     pods, terms = root.variable("changedPods"), root.variable("terms")
     name_finding = writer.at(NODE_NAME, *pod_path("i", ".nodeName"), suffix=Cel("string(p.nodeName)"))
     by_name = f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {name_finding})"
     path, key = pod_path("i")
-    at = (Cel(f"({path}) + {key_path('.nodeSelector', 'key')}"), Cel(f"({key}) + {key_path('.nodeSelector', 'key')}"))
-    selector_findings = _cel_label_findings(rule, at, _BY_SELECTOR, writer)
+    member = key_path(".nodeSelector", "key")
+    selector_path = (Cel(f"({path}) + {member}"), Cel(f"({key}) + {member}"))
+    selector_findings = _cel_label_findings(rule, selector_path, _BY_SELECTOR, writer)
     in_map = f"p.?nodeSelector.orValue({{}}).transformList(key, value, {selector_findings}).flatten()"
     by_map = f"{pods}.transformList(i, p, has(p.nodeSelector), {in_map}).flatten()"
-    term: tuple[str | Cel | Index, ...] = (
-        ".affinity.nodeAffinity.",
-        Cel("string(x.a)"),
-        Index("x.k"),
-        Cel("string(x.z)"),
-    )
-    expression = pod_path("x.j", *term, ".matchExpressions", Index("m"))
-    key_findings = _cel_label_findings(rule, expression, _BY_AFFINITY, writer)
+    term_path = (Cel("string(x.a)"), Index("x.k"), Cel("string(x.z)"))
+    expression_path = pod_path("x.j", ".affinity.nodeAffinity.", *term_path, ".matchExpressions", Index("m"))
+    key_findings = _cel_label_findings(rule, expression_path, _BY_AFFINITY, writer)
     by_terms = (
         f"{terms}.map(x, x.t.?matchExpressions.orValue([]).transformList(m, e, [string(e.key)].map(key, {key_findings})"
         ".flatten()).flatten()).flatten()"
     )
     names = Cel(f"x.t.matchFields.map(f, {_JOINED_VALUES.format('f')}).join(';')")
-    field_finding = writer.at(NODE_NAME, *pod_path("x.j", *term, ".matchFields"), suffix=names)
+    fields_path = pod_path("x.j", ".affinity.nodeAffinity.", *term_path, ".matchFields")
+    field_finding = writer.at(NODE_NAME, *fields_path, suffix=names)
     by_field = f"{terms}.filter(x, x.t.?matchFields.orValue([]).size() > 0).map(x, {field_finding})"
-    pods_at = pod_path("x.j", ".affinity.", Cel("string(x.a)"), Index("x.k"), Cel("string(x.z)"), ".topologyKey")
-    findings = _cel_label_findings(rule, pods_at, _BY_PODS, writer)
+    topology_path = pod_path("x.j", ".affinity.", *term_path, ".topologyKey")
+    findings = _cel_label_findings(rule, topology_path, _BY_PODS, writer)
     by_pods = f"{root.variable('podTerms')}.map(x, [string(x.t.topologyKey)].map(key, {findings}).flatten()).flatten()"
-    return [Cel(by_name), Cel(by_map), Cel(by_terms), Cel(by_field), Cel(by_pods)]
+    return concat_lists(Cel(by_name), Cel(by_map), Cel(by_terms), Cel(by_field), Cel(by_pods))
 
 
 @dataclass(frozen=True, slots=True)

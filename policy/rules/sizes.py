@@ -11,19 +11,19 @@ from kube.model.meta import doc
 from policy.cel import Cel, Root, Writer, text
 from policy.judged import JudgedJobSet, Namespace, Template
 from policy.limits import CelNumbers, Limit, Number, effective_limit, limit_sentence, single_number
-from policy.rule import Compiled, PolicyRule, limit_finder
+from policy.rule import Compiled, limit_rule
 
 REPLICATED_JOBS = limit_sentence("maxReplicatedJobs", "merge some of them, or split the set")
 JOBS = limit_sentence("maxJobs", "reduce replicas: {parts}")
 
 
-def replicated_jobs(rule: Limit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
+def replicated_job_numbers(rule: Limit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
     """A set may have only so many ReplicatedJobs."""
     jobs_path = SPEC.at("replicatedJobs")
     yield Number("ReplicatedJobs", len(judged.templates), effective_limit(rule, namespace), lambda: jobs_path)
 
 
-def jobs(rule: Limit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
+def job_numbers(rule: Limit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
     """A set may have only so many Jobs: the `replicas` of all its ReplicatedJobs together."""
     find_path = partial(largest_replicas, judged, attrgetter("job_count"))
     yield Number("Jobs", judged.job_count, effective_limit(rule, namespace), find_path, partial(_job_parts, judged))
@@ -49,12 +49,12 @@ def _job_parts(judged: JudgedJobSet) -> list[str]:
 
 
 REPLICAS = "spec.replicatedJobs[].replicas"
-CEL_JOBS = "int(j.?replicas.orValue(1))"
+CEL_JOB_COUNT = "int(j.?replicas.orValue(1))"
 
 
-def _cel_jobs(root: Root) -> Cel:
+def _cel_job_counts(root: Root) -> Cel:
     """A list with an item for each ReplicatedJob: the number of its Jobs."""
-    return Cel(f"{root.variable('jobs')}.map(j, {CEL_JOBS})")
+    return Cel(f"{root.variable('jobs')}.map(j, {CEL_JOB_COUNT})")
 
 
 def cel_parts(template: str, *more_lists: str) -> Cel:
@@ -86,7 +86,7 @@ def compile_max_replicated_jobs(rule: Limit, _: Writer) -> Compiled:
 
 
 def compile_max_jobs(rule: Limit, _: Writer) -> Compiled:
-    parts = cel_parts(f"string(j.name) + ' has ' + string({CEL_JOBS})")
+    parts = cel_parts(f"string(j.name) + ' has ' + string({CEL_JOB_COUNT})")
     number = CelNumbers(
         rule,
         JOBS,
@@ -94,23 +94,22 @@ def compile_max_jobs(rule: Limit, _: Writer) -> Compiled:
         cel_replicas(Cel("variables.jobCounts")),
         parts=parts,
     )
-    return Compiled(numbers=(number,), variables=(("jobCounts", _cel_jobs),))
+    return Compiled(numbers=(number,), variables=(("jobCounts", _cel_job_counts),))
 
 
 MaxReplicatedJobsRule = Annotated[
     Limit | None,
     doc("ReplicatedJobs of a set."),
-    PolicyRule(
+    limit_rule(
         "maxReplicatedJobs",
-        (REPLICATED_JOBS,),
-        limit_finder(replicated_jobs, REPLICATED_JOBS),
+        REPLICATED_JOBS,
+        replicated_job_numbers,
         compile_max_replicated_jobs,
-        numbers=replicated_jobs,
         reads=("spec.replicatedJobs[].name",),
     ),
 ]
 MaxJobsRule = Annotated[
     Limit | None,
     doc("Jobs of a set."),
-    PolicyRule("maxJobs", (JOBS,), limit_finder(jobs, JOBS), compile_max_jobs, numbers=jobs, reads=(REPLICAS,)),
+    limit_rule("maxJobs", JOBS, job_numbers, compile_max_jobs, reads=(REPLICAS,)),
 ]

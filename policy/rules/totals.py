@@ -22,7 +22,7 @@ from policy.rules.requests import (
     request_number,
 )
 from policy.rules.resources import CEL_CLAIMS_OF_JOB, CEL_GROUPS, CEL_IS_DEVICE_CLASS, CLAIM_FIELDS, unknown_resource
-from policy.rules.sizes import CEL_JOBS, REPLICAS, cel_parts, cel_replicas, first_parts, largest_replicas
+from policy.rules.sizes import CEL_JOB_COUNT, REPLICAS, cel_parts, cel_replicas, first_parts, largest_replicas
 from policy.sentences import invalid
 
 NO_TOTAL = invalid("no-total", ErrorType.REQUIRED, "", "write pods, resources or resourceClaims")
@@ -43,7 +43,7 @@ class MaxTotals(Base, frozen=True, kw_only=True):
             yield NO_TOTAL.at(path)
 
 
-def totals(rule: MaxTotals, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
+def total_numbers(rule: MaxTotals, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
     """All pods of a set together may take only so much while all of them run: pods, and requests of any resource.
 
     A Job has as many pods as its parallelism, and no more than its completions. Stages and dependencies do not lower
@@ -76,11 +76,11 @@ def totals(rule: MaxTotals, judged: JudgedJobSet, namespace: Namespace) -> Itera
 
 def find_max_totals(rule: MaxTotals, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
     yield from find_uncountable(rule.resources, judged, namespace)
-    for number in totals(rule, judged, namespace):
+    for number in total_numbers(rule, judged, namespace):
         yield from check_limit(number, TOTALS)
 
 
-find_max_totals.__doc__ = totals.__doc__
+find_max_totals.__doc__ = total_numbers.__doc__
 
 
 def _claims(template: Template) -> int:
@@ -117,18 +117,18 @@ _PODS_OF_JOB = f"[0, [{_PARALLELISM}, {_COMPLETIONS}].min()].max()"
 _ALL_CONTAINERS = "(p.?containers.orValue([]) + p.?initContainers.orValue([]))"
 
 
-def _cel_pods(root: Root) -> Cel:
+def _cel_pod_counts(root: Root) -> Cel:
     """A list with an item for each ReplicatedJob: the number of its pods."""
-    return Cel(f"{root.variable('jobs')}.map(j, {CEL_JOBS} * {_PODS_OF_JOB})")
+    return Cel(f"{root.variable('jobs')}.map(j, {CEL_JOB_COUNT} * {_PODS_OF_JOB})")
 
 
 def compile_max_totals(rule: MaxTotals, writer: Writer) -> Compiled:
-    variables: list[tuple[str, Expression]] = [("podCounts", _cel_pods)]
+    variables: list[tuple[str, Expression]] = [("podCounts", _cel_pod_counts)]
     numbers: list[CelNumbers] = []
     if rule.pods is not None:
         numbers.append(_pod_number(rule.pods))
     if rule.resource_claims is not None:
-        variables += [("claims", _cel_claims), ("claimCounts", partial(multiply_by_pods, "claims"))]
+        variables += [("claims", _cel_claims_of_pods), ("claimCounts", partial(multiply_by_pods, "claims"))]
         variables += [("groupClaims", _claims_of_groups), ("namedClaims", _named_claims)]
         numbers.append(_claim_number(rule.resource_claims))
     for i, limit in enumerate(rule.resources):
@@ -140,7 +140,7 @@ def compile_max_totals(rule: MaxTotals, writer: Writer) -> Compiled:
 
 
 def _pod_number(limit: Limit) -> CelNumbers:
-    words = f"string({CEL_JOBS}) + ' x ' + string({_PODS_OF_JOB}) + ' = ' + string(variables.podCounts[i])"
+    words = f"string({CEL_JOB_COUNT}) + ' x ' + string({_PODS_OF_JOB}) + ' = ' + string(variables.podCounts[i])"
     return CelNumbers(
         limit,
         TOTALS,
@@ -153,7 +153,7 @@ def _pod_number(limit: Limit) -> CelNumbers:
 _CREATED_ONLY = "filter(c, c.?resourceClaimName.orValue('') == '')"
 
 
-def _cel_claims(root: Root) -> Cel:
+def _cel_claims_of_pods(root: Root) -> Cel:
     """A list with an item for each template: the number of claims that are created for one of its pods."""
     names_device_class = (
         f"['requests', 'limits'].exists(f, c.?resources[?f].orValue({{}}).exists(r, {CEL_IS_DEVICE_CLASS}))"
@@ -166,11 +166,11 @@ def _cel_claims(root: Root) -> Cel:
 
 def _claims_of_groups(root: Root) -> Cel:
     """A list of numbers of claims that are created for groups of pods: first by scheduling entry, then by template."""
-    jobs = f"{root.variable('jobs')}.filter(j, j.name in e.targetReplicatedJobs).map(j, {CEL_JOBS}).sum()"
+    jobs = f"{root.variable('jobs')}.filter(j, j.name in e.targetReplicatedJobs).map(j, {CEL_JOB_COUNT}).sum()"
     of_job = f"e.?job.?resourceClaims.orValue([]).{_CREATED_ONLY}.size() * {jobs}"
     groups = CEL_GROUPS.format(root.name)
     of_entries = f"{groups}.map(e, e.?resourceClaims.orValue([]).{_CREATED_ONLY}.size() + {of_job})"
-    by_template = f"{CEL_CLAIMS_OF_JOB}.{_CREATED_ONLY}.size() * {CEL_JOBS}"
+    by_template = f"{CEL_CLAIMS_OF_JOB}.{_CREATED_ONLY}.size() * {CEL_JOB_COUNT}"
     return Cel(f"{of_entries} + {root.variable('jobs')}.map(j, {by_template})")
 
 
@@ -216,7 +216,7 @@ MaxTotalsRule = Annotated[
         (TOTALS, UNCOUNTED),
         find_max_totals,
         compile_max_totals,
-        numbers=totals,
+        numbers=total_numbers,
         reads=_TOTAL_FIELDS,
         cautions=_cautions,
         note="exact for totals below 2P of cpu and 2E of everything else. Larger ones exceed every limit",

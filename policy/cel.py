@@ -163,10 +163,10 @@ class Writer:
             body += [": ", *fill_template(rule.message, words)]
         if rule.fix:
             body += ["; ", *fill_template(rule.fix, words)]
-        compared = path if key is None else key
+        whole_key = path if key is None else key
         if suffix is not None:
-            compared = concat_texts(compared, " ", suffix)
-        return Cel(f"[{compared}, {path}, {concat_texts(*body)}]")
+            whole_key = concat_texts(whole_key, " ", suffix)
+        return Cel(f"[{whole_key}, {path}, {concat_texts(*body)}]")
 
 
 def list_if(condition: str | Cel, finding: Cel) -> Cel:

@@ -24,7 +24,7 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 """The time at which no exception has ended."""
 
 Excused = Mapping[tuple[str, str], str]
-"""The name of the exception by the names of the policy and of its rule that does not count."""
+"""For each rule that does not count, by the names of its policy and of the rule: the name of the exception."""
 
 
 def duration_of(text: str) -> timedelta:
@@ -43,7 +43,7 @@ def time_of(text: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Whether an exception counts at a time.
+    """Whether an exception counts, and until when.
 
     - `why_not`: why the exception does not count; empty if it counts.
     - `end_time`: when the exception ends; None if it is not known.
@@ -129,6 +129,7 @@ def excused_rules(
 
 
 def _is_about(exception: JobSetPolicyException, judged: JudgedJobSet) -> bool:
+    """Whether the exception selects the JobSet."""
     match, meta = exception.spec.match, judged.js.metadata
     return (match.names is None or meta.name in match.names) and match.object_selector.matches(meta.labels)
 

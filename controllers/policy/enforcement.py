@@ -144,7 +144,7 @@ class Enforcement:
             if self._applied_bodies is None:
                 self._applied_bodies = dict.fromkeys(await self._earlier_objects(), b"")
         except (KubeError, TimeoutError) as error:
-            self._log_failure("", error)
+            self._log_failure("policies are not kept in the API server", error)
             self._set_states(policies, dict.fromkeys((policy.metadata.name for policy in policies), _failure(error)))
             return False
         for policy in policies:
@@ -158,14 +158,14 @@ class Enforcement:
             except Exception as error:  # noqa: BLE001 -- a bug in one rule must not end the manager
                 failed_names.add(compiled_name(name))
                 states[name] = _failure(error)
-                self._log_failure(name, error)
+                self._log_failure(f"policy {name} is not kept in the API server", error)
         self._set_states(policies, states)
         for key in [key for key in self._applied_bodies if key not in wanted_keys and key[1] not in failed_names]:
             try:
                 await self._remove(key)
             except (KubeError, TimeoutError) as error:
                 failed_names.add(key[1])
-                self._log_failure(key[1], error)
+                self._log_failure(f"{key[0]} {key[1]} is not removed from the API server", error)
             else:
                 del self._applied_bodies[key]
         return not failed_names
@@ -223,11 +223,12 @@ class Enforcement:
                 continue  # this API server does not serve the kind
         return keys
 
-    def _log_failure(self, name: str, error: Exception) -> None:
+    def _log_failure(self, sentence: str, error: Exception) -> None:
+        """Log that something failed because of an error, but nothing within a minute after the last log line."""
         time = asyncio.get_running_loop().time()
         if time >= self._last_log_time + LOG_EVERY:
             self._last_log_time = time
-            log.warning("policy %s is not kept in the API server: %s", name, _failure(error).message)
+            log.warning("%s: %s", sentence, _failure(error).message)
 
 
 def _failure(error: Exception) -> EnforcementState:

@@ -141,6 +141,17 @@ async def test_without_the_right_it_is_tried_again_and_said(world: World, caplog
     assert world.kinds == RULES
 
 
+async def test_an_object_that_cannot_be_removed_is_named_in_the_log(world: World, caplog: pytest.LogCaptureFixture):
+    manager = enforcement(world)
+    world.in_force = (asking(),)
+    assert await manager.check()
+    world.in_force, world.refuses = (), "policybindings"
+    assert not await manager.check()
+    assert "policybindings jobset-policy-limits is not removed from the API server: " in caplog.text.replace(
+        ".admissionregistration.k8s.io", ""
+    )
+
+
 @pytest.mark.looptime
 async def test_what_somebody_else_has_changed_is_applied_again(world: World):
     manager = enforcement(world)

@@ -71,7 +71,7 @@ async def _explain_one(options: Options, out: TextIO, err: TextIO) -> int:
 
 @session.command("explain", verbs="list")
 async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
-    async with session.connect(options) as connection, session.explain_missing_jobset(connection, ""):
+    async with session.connect(options) as connection:
 
         async def compute_page() -> _Page:
             jobsets = await explain_all(connection.client, None if options.everywhere else connection.namespace)

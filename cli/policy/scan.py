@@ -105,19 +105,19 @@ async def run(options: Options, out: TextIO, err: TextIO) -> int:
         namespace = None if options.everywhere else connection.namespace
         exceptions = await stored_exceptions(connection.client, namespace)
         namespaces, result = Namespaces(connection.client, policies), ScanResult(_rule_locations(filed_policies))
-        async with session.explain_missing_jobset(connection, ""):
-            async for obj in connection.client.pages(JOBSETS, namespace=namespace, timeout=COMMAND_TIMEOUT):
-                name = str(dig(obj, "metadata", "namespace"))
-                try:
-                    namespace_of_jobset = await namespaces.get(name)
-                except NoNamespaceError:
-                    continue  # namespace and JobSet have been deleted meanwhile
-                result.jobset_count += 1
-                if judged := judged_of(obj, _GATES):
-                    granted = exceptions.get(name, [])
-                    result.add(judged, unexcused_violations(policies, judged, namespace_of_jobset, granted, now()))
-                else:
-                    result.unreadable_count += 1
+        async for obj in connection.client.pages(JOBSETS, namespace=namespace, timeout=COMMAND_TIMEOUT):
+            name = str(dig(obj, "metadata", "namespace"))
+            try:
+                namespace_of_jobset = await namespaces.get(name)
+            except NoNamespaceError:
+                continue  # namespace and JobSet have been deleted meanwhile
+            result.jobset_count += 1
+            if judged := judged_of(obj, _GATES):
+                exceptions_there = exceptions.get(name, [])
+                violations = unexcused_violations(policies, judged, namespace_of_jobset, exceptions_there, now())
+                result.add(judged, violations)
+            else:
+                result.unreadable_count += 1
         if namespace and not result.jobset_count:
             await session.refuse_missing_namespace(connection)
     _write(result, options.output, out)

@@ -44,8 +44,7 @@ async def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Serve until Ctrl-C or SIGTERM. Writes the address to `out`. Returns the exit code."""
     async with session.connect(options) as connection:
         namespace = None if options.everywhere else connection.namespace
-        async with session.explain_missing_jobset(connection, ""):
-            first_page = await connection.client.list(JOBSETS, namespace=namespace, limit=1, timeout=COMMAND_TIMEOUT)
+        first_page = await connection.client.list(JOBSETS, namespace=namespace, limit=1, timeout=COMMAND_TIMEOUT)
         if namespace and not first_page.items:
             await session.refuse_missing_namespace(connection)
         address = parse_bind_address(options.address)

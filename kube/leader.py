@@ -251,7 +251,7 @@ class LeaderElector:
                 "apiVersion": LEASES.api_version,
                 "kind": "Lease",
                 "metadata": {"name": self._config.name, "namespace": self._config.namespace},
-                "spec": self._spec(None),
+                "spec": self._new_spec(None),
             }
             self._observe(await self._client.create(LEASES, body, type=_Lease, namespace=self._config.namespace))
             return True
@@ -260,7 +260,7 @@ class LeaderElector:
         metadata: dict[str, object] = {"resourceVersion": lease.metadata.resource_version}
         if self._config.cleared_annotations and lease.spec.holder_identity != self._identity:
             metadata["annotations"] = dict.fromkeys(self._config.cleared_annotations)
-        patch: dict[str, object] = {"metadata": metadata, "spec": self._spec(lease)}
+        patch: dict[str, object] = {"metadata": metadata, "spec": self._new_spec(lease)}
         self._observe(await self._patch(patch))
         return True
 
@@ -289,7 +289,7 @@ class LeaderElector:
         duration = lease.spec.lease_duration_seconds or self._config.lease_duration
         return self._now() >= self._observed_at + duration
 
-    def _spec(self, lease: _Lease | None) -> dict[str, object]:
+    def _new_spec(self, lease: _Lease | None) -> dict[str, object]:
         moment = clock.micro_time(clock.now())
         renewing = lease is not None and lease.spec.holder_identity == self._identity
         transitions = (lease.spec.lease_transitions or 0) if lease else 0

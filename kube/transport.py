@@ -100,14 +100,14 @@ class TokenBucket:
 
     def __init__(self, qps: float, burst: int) -> None:
         self._interval = 1.0 / qps
-        self._credit = (max(burst, 1) - 1) * self._interval
-        self._slot = float("-inf")
+        self._burst_seconds = (max(burst, 1) - 1) * self._interval
+        self._last_slot = float("-inf")
 
     async def acquire(self) -> None:
         now = asyncio.get_running_loop().time()
-        self._slot = max(self._slot + self._interval, now - self._credit)
-        if self._slot > now:
-            await asyncio.sleep(self._slot - now)
+        self._last_slot = max(self._last_slot + self._interval, now - self._burst_seconds)
+        if self._last_slot > now:
+            await asyncio.sleep(self._last_slot - now)
 
 
 class RequestLimits:

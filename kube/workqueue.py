@@ -88,13 +88,13 @@ class WorkQueue(Generic[K]):
         self._waiting: dict[K, _WaitingKey] = {}
         self._ready: dict[int, list[tuple[int, K]]] = {}
         """By priority, a heap of (token, key): tokens have the order of addition. Superseded entries are skipped."""
-        self._taken_keys = 0
+        self._taken_count = 0
         self._delayed: list[tuple[float, int, K]] = []
         self._working: dict[K, float] = {}
         self._failures: Counter[K] = Counter()
         self._getters: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._tokens = 0
+        self._last_token = 0
         self._closed = False
 
     def __len__(self) -> int:
@@ -185,8 +185,8 @@ class WorkQueue(Generic[K]):
         else:
             entry.priority = max(entry.priority, priority)
             entry.ready_at = min(entry.ready_at, now + delay)
-        self._tokens += 1
-        entry.token = self._tokens
+        self._last_token += 1
+        entry.token = self._last_token
         if entry.is_ready or entry.ready_at <= now:
             self._make_ready(key, entry, now)
         else:
@@ -215,8 +215,8 @@ class WorkQueue(Generic[K]):
         first_tokens = {priority: heap[0][0] for priority, heap in self._ready.items() if self._has_entry(heap)}
         if not first_tokens:
             return None
-        self._taken_keys += 1
-        takes_oldest = self._taken_keys % OLDEST_EVERY == 0
+        self._taken_count += 1
+        takes_oldest = self._taken_count % OLDEST_EVERY == 0
         priority = min(first_tokens, key=first_tokens.__getitem__) if takes_oldest else max(first_tokens)
         _, key = heapq.heappop(self._ready[priority])
         entry = self._waiting.pop(key)

@@ -91,6 +91,7 @@ def _member_differences(
 
 
 def _canonical(key: str, value: Any) -> Any:
+    """A value that is equal for all values of the field `key` that mean the same. Zeros are left to `_is_absent`."""
     if isinstance(value, dict):
         return _canonical_object(key, value)
     if isinstance(value, list):

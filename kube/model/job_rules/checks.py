@@ -171,6 +171,6 @@ def between(low: int, high: int) -> Check:
 
 not_negative = number(lambda value: value >= 0, "must be greater than or equal to 0")
 positive = number(lambda value: value > 0, "must be greater than zero")
-identity = between(0, MAX_INT32)
+user_or_group_id = between(0, MAX_INT32)
 """The number of a user or a group."""
 file_mode = number(lambda value: 0 <= value <= 0o777, "must be a number between 0 and 0777 (octal), both inclusive")

@@ -35,7 +35,7 @@ _MAX_NAMESERVERS = 3
 _MAX_SEARCHES = 32
 _MAX_SEARCH_CHARACTERS = 2048
 _NAME = text(dns1123_subdomain)
-_ANY_NAME = text(dns1123_subdomain, empty=True)
+_NONEMPTY_NAME = text(dns1123_subdomain, empty=True)
 
 
 def _dns(path: Path, pod: Any) -> Iterator[FieldError]:
@@ -111,7 +111,9 @@ def _os(path: Path, value: Any) -> Iterator[FieldError]:
 
 
 _SYSTEMS = ("linux", "windows")
-_CLAIM = fields(needs("name"), name=text(label), resourceClaimName=_ANY_NAME, resourceClaimTemplateName=_ANY_NAME)
+_CLAIM = fields(
+    needs("name"), name=text(label), resourceClaimName=_NONEMPTY_NAME, resourceClaimTemplateName=_NONEMPTY_NAME
+)
 SPEC = fields(
     volumes,
     containers,
@@ -124,9 +126,9 @@ SPEC = fields(
     activeDeadlineSeconds=between(1, MAX_INT32),
     affinity=AFFINITY,
     dnsPolicy=one_of("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
-    hostAliases=each(fields(ip=text(ip_address, empty=True), hostnames=each(_ANY_NAME))),
+    hostAliases=each(fields(ip=text(ip_address, empty=True), hostnames=each(_NONEMPTY_NAME))),
     hostname=text(label),
-    hostnameOverride=_ANY_NAME,
+    hostnameOverride=_NONEMPTY_NAME,
     nodeName=_NAME,
     nodeSelector=labels,
     os=fields(needs("name"), _os),
@@ -137,7 +139,7 @@ SPEC = fields(
     resourceClaims=each(_CLAIM),
     resources=pod_resources,
     restartPolicy=one_of("Always", "OnFailure", "Never"),
-    runtimeClassName=_ANY_NAME,
+    runtimeClassName=_NONEMPTY_NAME,
     schedulingGates=scheduling_gates,
     securityContext=POD_SECURITY,
     serviceAccountName=_NAME,

@@ -13,12 +13,12 @@ from kube.model.job_rules.checks import (
     entries,
     fields,
     forbidden,
-    identity,
     invalid,
     missing,
     one_of,
     pod_containers,
     text,
+    user_or_group_id,
 )
 from kube.model.job_rules.forms import relative_path
 from kube.model.jsontree import dig, items
@@ -88,17 +88,17 @@ def _escalation(path: Path, value: Any) -> Iterator[FieldError]:
 
 CONTAINER_SECURITY = fields(
     _escalation,
-    runAsUser=identity,
-    runAsGroup=identity,
+    runAsUser=user_or_group_id,
+    runAsGroup=user_or_group_id,
     procMount=one_of("Default", "Unmasked", empty=True),
     seccompProfile=_SECCOMP,
     appArmorProfile=_APPARMOR,
 )
 POD_SECURITY = fields(
-    fsGroup=identity,
-    runAsUser=identity,
-    runAsGroup=identity,
-    supplementalGroups=each(identity),
+    fsGroup=user_or_group_id,
+    runAsUser=user_or_group_id,
+    runAsGroup=user_or_group_id,
+    supplementalGroups=each(user_or_group_id),
     sysctls=_sysctls,
     fsGroupChangePolicy=one_of("Always", "OnRootMismatch", empty=True),
     supplementalGroupsPolicy=one_of("Merge", "Strict", empty=True),

@@ -12,7 +12,6 @@ from kube.model.job_rules.checks import (
     fields,
     file_mode,
     forbidden,
-    identity,
     invalid,
     missing,
     needs,
@@ -20,6 +19,7 @@ from kube.model.job_rules.checks import (
     number,
     one_of,
     text,
+    user_or_group_id,
 )
 from kube.model.job_rules.forms import file_in_volume, label, label_key, no_parent_folder, relative_path
 from kube.model.job_rules.metadata import selector
@@ -27,7 +27,7 @@ from kube.model.jsontree import dig
 from kube.model.quantity import canonical, parse_quantity
 from kube.model.validation import dns1123_subdomain
 
-_FILES = fields(needs("key", "path"), path=text(file_in_volume), mode=file_mode, user=identity)
+_FILE = fields(needs("key", "path"), path=text(file_in_volume), mode=file_mode, user=user_or_group_id)
 _FIELDS_OF_POD = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
 _CONVERTIBLE = frozenset(
     {
@@ -116,7 +116,7 @@ def _one_origin(path: Path, value: Any) -> Iterator[FieldError]:
         yield from _NAMED_RESOURCE(path.at("resourceFieldRef"), value["resourceFieldRef"])
 
 
-_POD_FILES = fields(
+_POD_FILE = fields(
     needs("path"),
     _one_origin,
     path=text(file_in_volume),
@@ -143,9 +143,9 @@ _PROJECTED = ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clus
 
 _PROJECTED_SOURCE = fields(
     _one_projected_kind,
-    secret=fields(needs("name"), items=each(_FILES)),
-    configMap=fields(needs("name"), items=each(_FILES)),
-    downwardAPI=fields(items=each(_POD_FILES)),
+    secret=fields(needs("name"), items=each(_FILE)),
+    configMap=fields(needs("name"), items=each(_FILE)),
+    downwardAPI=fields(items=each(_POD_FILE)),
     serviceAccountToken=fields(needs("path"), _token, path=text(file_in_volume)),
 )
 
@@ -199,14 +199,14 @@ _SOURCES: dict[str, Check] = {
         lambda path, value: _HOST_TYPE(path.at("type"), value.get("type")) if value.get("path") else (),
         path=text(no_parent_folder),
     ),
-    "secret": fields(needs("secretName"), defaultMode=file_mode, items=each(_FILES)),
+    "secret": fields(needs("secretName"), defaultMode=file_mode, items=each(_FILE)),
     "nfs": fields(
         needs("server", "path"),
         path=text(lambda path: [] if path.startswith("/") else ["must be an absolute path"], empty=True),
     ),
     "persistentVolumeClaim": fields(needs("claimName")),
-    "downwardAPI": fields(defaultMode=file_mode, items=each(_POD_FILES)),
-    "configMap": fields(needs("name"), defaultMode=file_mode, items=each(_FILES)),
+    "downwardAPI": fields(defaultMode=file_mode, items=each(_POD_FILE)),
+    "configMap": fields(needs("name"), defaultMode=file_mode, items=each(_FILE)),
     "projected": fields(_distinct_files, defaultMode=file_mode, sources=each(_PROJECTED_SOURCE)),
     "csi": fields(needs("driver")),
     "ephemeral": fields(needs("volumeClaimTemplate"), volumeClaimTemplate=fields(needs("spec"), spec=CLAIM)),

@@ -1,6 +1,6 @@
 """Collects the violations by stored JobSets, whatever the actions of the policies, with bounded memory. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -76,7 +76,9 @@ class Audit:
     def __init__(self, policies: Sequence[JobSetPolicy], *, reports: bool = False) -> None:
         self.policies = policies
         self._tallies = {policy.metadata.name: _PolicyTally() for policy in policies}
-        self._reports: dict[tuple[str, str], FirstResults] | None = {} if reports else None
+        self._max_reports = MAX_REPORTS if reports else 0
+        self.reports: dict[tuple[str, str], FirstResults] = {}
+        """Results by namespace and policy."""
 
     def add(
         self, judged: JudgedJobSet, namespace: Namespace, exceptions: Iterable[JobSetPolicyException], at: datetime
@@ -96,12 +98,9 @@ class Audit:
         for (name, rule), message in messages.items():
             result = AuditedViolation(namespace=meta.namespace, name=meta.name, rule=rule, message=message)
             self._tallies[name].first_results.add(result)
-            self._add_to_report(name, result)
-
-    def _add_to_report(self, policy: str, result: AuditedViolation) -> None:
-        key = result.namespace, policy
-        if self._reports is not None and (key in self._reports or len(self._reports) < MAX_REPORTS):
-            self._reports.setdefault(key, FirstResults(MAX_OF_REPORT)).add(result)
+            key = meta.namespace, name
+            if key in self.reports or len(self.reports) < self._max_reports:
+                self.reports.setdefault(key, FirstResults(MAX_OF_REPORT)).add(result)
 
     def result(self, policy: str, at: str) -> PolicyAudit:
         """The audit of one policy, in the form of its status."""
@@ -113,11 +112,6 @@ class Audit:
             unchecked=tally.unchecked,
             first=tuple(tally.first_results.results),
         )
-
-    @property
-    def reports(self) -> Mapping[tuple[str, str], FirstResults]:
-        """Results by namespace and policy."""
-        return self._reports or {}
 
 
 def audit_json(audit: PolicyAudit) -> dict[str, object]:

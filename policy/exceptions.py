@@ -62,8 +62,8 @@ def standing(
 ) -> Standing:
     """Whether an exception in this namespace counts now. `policy`: the policy that it names; None if it does not exist.
 
-    If `namespace` is None, the policy counts as allowing exceptions there. An exception that is not stored yet counts
-    as created now.
+    If `namespace` is None, its labels are not known, and the policy is assumed to allow exceptions in it. An exception
+    that is not stored yet is assumed to be created now.
     """
     name = exception.spec.policy
     if policy is None:

@@ -35,7 +35,7 @@ PAUSE_RATIO = 4.0
 CHECK_PERIOD = 5.0
 """Seconds between two checks for new or changed policies."""
 AUDIT_AFTER_CHANGE = 30.0
-"""At most this many seconds between two audits if policies have changed."""
+"""Seconds from the start of an audit to the next one if policies have changed, unless audits are more frequent."""
 
 
 class _Subject(NamedTuple):

@@ -113,7 +113,8 @@ class Enforcement:
         """Apply the objects of changed policies, or all objects if that is due. Returns whether it succeeded."""
         policies, time = self._source.in_force, asyncio.get_running_loop().time()
         enforced_names = {policy.metadata.name for policy in policies if policy.spec.is_enforced_by_api_server}
-        if not (enforced_names or self._applied_bodies or (policies and self._applied_bodies is None)):
+        may_have_earlier_objects = bool(policies) and self._applied_bodies is None
+        if not (enforced_names or self._applied_bodies or may_have_earlier_objects):
             return True
         exceptions = self._source.all_exceptions if enforced_names else ()
         versions = (

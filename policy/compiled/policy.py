@@ -88,7 +88,8 @@ def _add_rule(draft: _Draft, name: str, compiled: Compiled, writer: Writer, unle
 def _new_findings(now: Cel, before: Cel) -> Cel:
     """An expression for the findings that an update adds.
 
-    Findings with the same key and message are new only if there are more of them than before the update.
+    Findings with the same key and message are new only if there are more of them than before the update. In the CEL,
+    `m` has the findings that are in `now` only, and `b` those that are in `before` only.
     """
     new, gone = f"{now}.filter(f, !(f in {before}))", f"{before}.filter(f, !(f in {now}))"
     has_same_key = "g[0] == f[0] && g[2] == f[2]"
@@ -139,7 +140,10 @@ def policy_and_binding(kind: str, policy: JobSetPolicy, spec: JSON, **binding: A
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What verdicts depend on beside the policy. `trusted`: names of users whose updates are not judged."""
+    """What verdicts depend on beside the policy.
+
+    `trusted`: names of users, such as controllers of queues, whose updates are not judged.
+    """
 
     trusted: Sequence[str]
     exceptions: Sequence[JobSetPolicyException]
@@ -152,22 +156,13 @@ def validating_objects(policy: JobSetPolicy, circumstances: Circumstances) -> li
     name, draft, writer = policy.metadata.name, _Draft(), Writer(foreign(policy.metadata.name))
     for variable, shared in SHARED.items():
         draft.add_both(variable, shared)
-    rules = [
-        (
-            rule.name,
-            _add_rule(
-                draft,
-                rule.name,
-                rule.compile(foreign(demanded), writer),
-                writer,
-                exception_condition(rule.name, exceptions, policy),
-            ),
-        )
-        for rule, demanded in rules_in_force(policy)
-    ]
-    if not rules:
+    violations_by_rule: dict[str, Cel] = {}
+    for rule, demanded in rules_in_force(policy):
+        compiled, unless = rule.compile(foreign(demanded), writer), exception_condition(rule.name, exceptions, policy)
+        violations_by_rule[rule.name] = _add_rule(draft, rule.name, compiled, writer, unless)
+    if not violations_by_rule:
         return []
-    all_violations = draft.add("found", concat_lists(*(variable for _, variable in rules)))
+    all_violations = draft.add("found", concat_lists(*violations_by_rule.values()))
     conditions = [
         {"name": "not-in-deletion", "expression": "!has(object.metadata.deletionTimestamp)"},
         *match_conditions(policy),
@@ -175,7 +170,6 @@ def validating_objects(policy: JobSetPolicy, circumstances: Circumstances) -> li
     if circumstances.trusted:
         by_trusted = f"request.userInfo.username in {texts(circumstances.trusted)}"
         conditions.append({"name": "not-by-queues", "expression": f"oldObject == null || !({by_trusted})"})
-    names = ", ".join(rule for rule, _ in rules)
     spec: dict[str, Any] = {
         "failurePolicy": policy.spec.failure_policy,
         "matchConstraints": match_constraints(policy, ["CREATE", "UPDATE"]),
@@ -184,7 +178,7 @@ def validating_objects(policy: JobSetPolicy, circumstances: Circumstances) -> li
         "validations": [
             {
                 "expression": f"{all_violations}.size() == 0",
-                "message": f"policy {name}: a rule is broken: {names}",
+                "message": f"policy {name}: a rule is broken: {', '.join(violations_by_rule)}",
                 "messageExpression": _message(all_violations).text,
                 "reason": "Invalid",
             }

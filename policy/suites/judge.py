@@ -215,7 +215,8 @@ def compare(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldErro
     for i, (expectation, indexes) in enumerate(zip(test.expect, indexes_by_expectation, strict=True)):
         expectation_path = path.at("expect", i)
         reason, remedy = _why_unchecked(verdict, expectation)
-        if bool(indexes) != (expectation.action == PASS):
+        is_met = not indexes if expectation.action == PASS else bool(indexes)
+        if is_met:
             if reason and expectation.action == PASS:
                 yield NOT_CHECKED.at(
                     expectation_path, expectation.rule, rule=expectation.rule, why=reason, remedy=remedy

@@ -7,7 +7,7 @@ import pytest
 from api.features import FeatureGates
 from app.engine import engine
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
-from tests.support.objects.updates import JOB, changed, errors
+from tests.support.objects.updates import JOB, RJOB, changed, errors
 
 ELASTIC = FeatureGates({"ElasticJobSet": True})
 RESTARTING = FeatureGates({"ElasticJobSet": True, "RestartJob": True})
@@ -54,6 +54,14 @@ def test_a_number_that_is_left_out_is_one(gates):
 def test_leaving_the_number_out_scales_to_one():
     old = stored(jobset(rjob("a", replicas=3), coordinator={"replicatedJob": "a", "jobIndex": 2}))
     assert rules(old, scaled(old, None)) == [("spec.coordinator.jobIndex", "coordinator-job-index")]
+
+
+@pytest.mark.parametrize("before", [{}, [], "3", None])
+@pytest.mark.parametrize("keys", [("replicas",), ("template", "spec", "parallelism")])
+def test_a_stored_size_that_is_no_number_counts_as_one(before, keys):
+    js = stored(jobset(rjob(replicas=1)))
+    rules(changed(js, *RJOB, *keys, to=before), changed(js, *RJOB, *keys, to=4))
+    assert rules(changed(js, *RJOB, "replicas", to=before), js) == []
 
 
 @pytest.mark.parametrize("kind", ["Completed", "Failed"])

@@ -183,10 +183,13 @@ def _has_larger_size(change: Change) -> bool:
     )
 
 
-def _number_or_one(rjob: JSON, keys: tuple[str, ...]) -> int:
-    """The number at this path; 1, the default of the CRD and of the Job API, if it is absent."""
-    number: int | None = dig(rjob, *keys)
-    return 1 if number is None else number
+def _number_or_one(rjob: JSON, keys: tuple[str, ...]) -> float:
+    """The number at this path; 1, the default of the CRD and of the Job API, if it is absent.
+
+    A value of another type, which only a stored object may have, counts as absent.
+    """
+    number = dig(rjob, *keys)
+    return number if isinstance(number, int | float) else 1
 
 
 def _check_new_sizes(subject: Subject, resized: Sequence[Change], scaled: Sequence[Change]) -> Iterator[FieldError]:

@@ -14,6 +14,7 @@ from controllers.jobset.watches import Watches
 from controllers.placement import controller as placement
 from controllers.placement.memory import JobRequest
 from controllers.placement.watches import PlacementWatches
+from controllers.planning.limits import Limits
 from kube.client import Client
 from kube.controller import Controller, Reconcile, Request
 from kube.events import EventRecorder
@@ -51,7 +52,7 @@ async def run_controllers(deps: Deps, client: Client, watches: Watches, placemen
 
 def _jobset_controller(deps: Deps, client: Client, watches: Watches, recorder: EventRecorder) -> Controller[Request]:
     """The controller of JobSets."""
-    options = Options(create_suspended=deps.options.settings.suspend.create_jobs == "Always")
+    options = Options(limits=Limits(create_suspended=deps.options.settings.suspend.create_jobs == "Always"))
     reconciler = JobSetReconciler(
         client, watches.caches(), deps.options.gates, recorder, deps.metrics.milestones, options
     )

@@ -85,13 +85,9 @@ NAMESPACE_RETRY = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of a reconciler. Without `create_suspended`, nothing is created for a set while it is suspended.
-
-    `wall_clock`: gives the times that are written into the status.
-    """
+    """Options of a reconciler. `wall_clock` gives the times that are written into the status."""
 
     limits: Limits = DEFAULT_LIMITS
-    create_suspended: bool = True
     wall_clock: Callable[[], datetime] = now
 
 
@@ -245,9 +241,9 @@ class JobSetReconciler:
 
     def _planning(self, jobs: int, memory: Memory) -> Planning:
         """A new `Planning`. `jobs`: how many Jobs the set has. The Jobs of a large set stay sorted between plans."""
-        limits, suspended = self._options.limits, self._options.create_suspended
+        limits = self._options.limits
         memory.sorted_jobs = None if jobs < limits.sorted_jobs_from else memory.sorted_jobs or SortedJobs()
-        return Planning(self._gates, limits, create_suspended=suspended, sorted_jobs=memory.sorted_jobs)
+        return Planning(self._gates, limits, memory.sorted_jobs)
 
     def _follow_old_pods(self, js: JobSet, plan: Plan) -> None:
         """Follow pods of earlier attempts, or stop that. A plan that has failed may also have deleted Jobs."""

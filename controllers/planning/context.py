@@ -86,15 +86,8 @@ class Context:
         return dataclasses.replace(self, status=status, job_budget=self.job_budget - created)
 
 
-def context(
-    observed: Observed,
-    gates: FeatureGates,
-    limits: Limits,
-    *,
-    create_suspended: bool = True,
-    sorted_jobs: SortedJobs | None = None,
-) -> Context:
-    """The context of the first step. Without `create_suspended`, nothing is created for a suspended set.
+def context(observed: Observed, gates: FeatureGates, limits: Limits, sorted_jobs: SortedJobs | None = None) -> Context:
+    """The context of the first step.
 
     `sorted_jobs`: the Jobs as the previous plan sorted them, so that only Jobs that changed have to be sorted.
     """
@@ -130,7 +123,7 @@ def context(
         groups=groups.decide(js, observed.groups, children, stages.is_next, leftovers, limits.new_groups),
         leftovers=leftovers,
         may_leave_pods=may_leave_pods,
-        may_create=create_suspended or not js.spec.suspend,
+        may_create=limits.create_suspended or not js.spec.suspend,
         restarts_in_place=gates["InPlaceRestart"] and js.restarts_in_place,
         counted_status=counted_status,
         status=counted_status,

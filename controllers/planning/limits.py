@@ -10,6 +10,7 @@ class Limits:
     - `queued_jobs`: how many running Jobs of one set may wait for the Job controller, while Jobs of another set also
       wait for it. The Job controller processes Jobs in their order of arrival, so a small set would have to wait for
       thousands of Jobs of a large set. `controllers/planning/job_window.py` has the limit for a set that is alone.
+    - `create_suspended`: whether Jobs, the Service and claims are created for a set while it is suspended.
     - `suspended_jobs`: how many Jobs one plan creates for a suspended set; the next plan creates more.
     - `new_groups`: how many groups for kube-scheduler one plan creates; the next plan creates more.
     - `judged_jobs`: how many failed Jobs one plan decides about, the earliest first.
@@ -28,6 +29,7 @@ class Limits:
     """
 
     queued_jobs: int = 40
+    create_suspended: bool = True
     suspended_jobs: int = 1000
     new_groups: int = 1000
     judged_jobs: int = 1000

@@ -80,32 +80,23 @@ def plan(
     observed: Observed,
     gates: FeatureGates,
     limits: Limits = DEFAULT_LIMITS,
-    *,
-    create_suspended: bool = True,
     sorted_jobs: SortedJobs | None = None,
 ) -> Plan:
     """The plan for the observed state; see `Planning`."""
-    return Planning(gates, limits, create_suspended=create_suspended, sorted_jobs=sorted_jobs).decide(observed)
+    return Planning(gates, limits, sorted_jobs).decide(observed)
 
 
 class Planning:
     """Plans for one observed state, and again each time the plan's `pod_query` has been answered.
 
-    Without `create_suspended`, nothing is created for a suspended set. `sorted_jobs`: the Jobs of a large set as the
-    previous plan sorted them. It only saves time.
+    `sorted_jobs`: the Jobs of a large set as the previous plan sorted them. It only saves time.
     """
 
     def __init__(
-        self,
-        gates: FeatureGates,
-        limits: Limits = DEFAULT_LIMITS,
-        *,
-        create_suspended: bool = True,
-        sorted_jobs: SortedJobs | None = None,
+        self, gates: FeatureGates, limits: Limits = DEFAULT_LIMITS, sorted_jobs: SortedJobs | None = None
     ) -> None:
         self._gates = gates
         self._limits = limits
-        self._create_suspended = create_suspended
         self._sorted_jobs = sorted_jobs
         self._context: Context | None = None
 
@@ -117,13 +108,7 @@ class Planning:
         if not js.is_ours:
             return combine([expire(js, observed.now)])
         if self._context is None:
-            self._context = context(
-                observed,
-                self._gates,
-                self._limits,
-                create_suspended=self._create_suspended,
-                sorted_jobs=self._sorted_jobs,
-            )
+            self._context = context(observed, self._gates, self._limits, self._sorted_jobs)
         else:
             self._context = replace(self._context, observed=observed)
         return _take_steps(self._context)

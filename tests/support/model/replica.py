@@ -281,8 +281,8 @@ class Replica:
         self.due: float | None = None
         self.queue = Requests()
         self.saw_complete: set[str] = set()
-        limits = dataclasses.replace(limits, sorted_jobs_from=0)
-        options = Options(limits=limits, create_suspended=create_suspended, wall_clock=lambda: server.now)
+        limits = dataclasses.replace(limits, sorted_jobs_from=0, create_suspended=create_suspended)
+        options = Options(limits=limits, wall_clock=lambda: server.now)
         self.reconciler = JobSetReconciler(self.client, self.watches.caches(), gates, self, Tally(), options)
         leave_out_checks(self.reconciler)
         self.reconciler.watch_departures(self.watches.jobs)

@@ -36,7 +36,7 @@ from controllers.planning.actions import (
     PodQuery,
 )
 from controllers.planning.decisive_pod import candidates_of
-from controllers.planning.limits import DEFAULT_LIMITS
+from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import Ended, FailedPod, KnownGroups, Observed
 from controllers.planning.plan import Planning, plan
 from dev.simulator import job_rules, job_status, jobset_rules
@@ -120,12 +120,13 @@ class World(Namespace):
 
     def plan(self) -> Plan:
         """What the planner wants now, with its queries about pods answered. `failed_pods` are by the name of their Job."""
-        observed, planning = self.observe(), Planning(self.gates, create_suspended=self.create_suspended)
+        limits = Limits(create_suspended=self.create_suspended)
+        observed, planning = self.observe(), Planning(self.gates, limits)
         decided = planning.decide(observed)
         while decided.pod_query is not None:
             observed = self.answer(observed, decided.pod_query)
             decided = planning.decide(observed)
-            assert decided == plan(observed, self.gates, create_suspended=self.create_suspended), "as if known at once"
+            assert decided == plan(observed, self.gates, limits), "as if known at once"
         return decided
 
     def answer(self, observed: Observed, pod_query: PodQuery) -> Observed:

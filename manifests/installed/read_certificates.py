@@ -4,10 +4,10 @@ import contextlib
 
 from api.keys import GROUP, PLURAL
 from kube.client import Client
-from kube.errors import Forbidden, NotFound
+from kube.errors import Forbidden
 from kube.model.meta import JSON
-from kube.options import COMMAND_TIMEOUT
-from kube.resources import CRDS, MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
+from kube.reader import Reader
+from kube.resources import CRDS, MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from manifests.installed.answering import unreachable_services
 from manifests.installed.certificates import InstalledObjects
 from manifests.installed.configurations import CONFIGURATIONS
@@ -23,24 +23,18 @@ _CRD = f"{PLURAL}.{GROUP}"
 
 async def read_certificates(client: Client, namespace: str, secret: str) -> InstalledObjects:
     """Read the Secret, the configurations, the CRD, and the endpoints of Services."""
-    stored_secret = await _get(client, SECRETS, secret, namespace)
-    configurations = {(kind.kind, name): await _get(client, kind, name) for kind, name in CONFIGURATIONS}
+    reader = Reader(client, namespace)
+    stored_secret = await reader.get(SECRETS, JSON, secret)
+    configurations = {(kind.kind, name): await reader.get(kind, JSON, name) for kind, name in CONFIGURATIONS}
     for kind, name in _OF_POLICIES:
         with contextlib.suppress(Forbidden):  # few installations have these, so the caller may lack the right
-            if stored := await _get(client, kind, name):
+            if stored := await reader.get(kind, JSON, name):
                 configurations[kind.kind, name] = stored
     return InstalledObjects(
         f"{namespace}/{secret}",
         stored_secret,
         configurations,
         _CRD,
-        await _get(client, CRDS, _CRD),
+        await reader.get(CRDS, JSON, _CRD),
         tuple(await unreachable_services(client, configurations.values())),
     )
-
-
-async def _get(client: Client, resource: Resource, name: str, namespace: str | None = None) -> JSON | None:
-    try:
-        return await client.get(resource, name, namespace=namespace, timeout=COMMAND_TIMEOUT)
-    except NotFound:
-        return None

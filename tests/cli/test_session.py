@@ -7,8 +7,8 @@ import pytest
 
 from cli import session
 from cli.main import main
+from kube import reader
 from kube.errors import TransportError
-from manifests.installed import read_certificates
 from tests.support.kubeconfigs import kubeconfig
 
 COMMANDS = (["explain", "-A"], ["certs", "status"], ["webhooks", "status"], ["rollback-check"], ["logs", "train"])
@@ -37,7 +37,7 @@ def test_an_api_server_that_hangs_is_named_before_the_command_gives_up(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(session, "SILENCE_SECONDS", 0.05)
-    monkeypatch.setattr(read_certificates, "COMMAND_TIMEOUT", 0.5)
+    monkeypatch.setattr(reader, "COMMAND_TIMEOUT", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         assert main(["certs", "status", f"--kubeconfig={kubeconfig(tmp_path, address)}"]) == 2

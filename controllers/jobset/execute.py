@@ -73,7 +73,7 @@ Actions = defaultdict[type[Action], list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """The stores of the watches, which the executor overlays with the answers to its pod_writes."""
+    """The stores of the watches, which the executor overlays with the answers to its writes."""
 
     jobsets: Store[JobSet]
     jobs: Store[Job]

@@ -12,30 +12,28 @@ from kube.model.meta import JSON
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure and its bound. `value` has to be at most `limit`, or, if `is_minimum`, at least `limit`."""
+    """A figure and its bound. `value` has to be at most `limit`."""
 
     name: str
     value: float
     limit: float
     unit: str = ""
-    is_minimum: bool = False
 
     @property
     def is_reached(self) -> bool:
-        return self.value >= self.limit if self.is_minimum else self.value <= self.limit
+        return self.value <= self.limit
 
     def verdict(self) -> str:
         """Whether the goal is reached, or by how much it is missed."""
         if self.is_reached:
             return "reached"
-        return f"missed by {abs(self.value - self.limit) / self.limit:.0%}" if self.limit else "missed"
+        return f"missed by {(self.value - self.limit) / self.limit:.0%}" if self.limit else "missed"
 
     def row(self) -> dict[str, str]:
-        bound = ">=" if self.is_minimum else "<="
         return {
             "goal": self.name,
             "is": f"{self.value:,.4g}{self.unit}",
-            "should be": f"{bound} {self.limit:,.4g}{self.unit}",
+            "should be": f"<= {self.limit:,.4g}{self.unit}",
             "verdict": self.verdict(),
         }
 

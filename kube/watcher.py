@@ -19,6 +19,9 @@ FIRST_DELAY = 0.8
 MAX_DELAY = 30.0
 """Longest wait between tries, in seconds: a restarted API server should be noticed within a minute."""
 
+MAX_RETRY_AFTER = 60.0
+"""Longest Retry-After, in seconds, that a watch waits for: a proxy in front of the API server may ask for hours."""
+
 STREAMING_TRIES = 3
 """After this many failures of a streaming list, the collection is listed in pages."""
 
@@ -185,7 +188,7 @@ def _watching(state: State, resource_version: str) -> State:
 
 
 def _on_failure(state: State, error: KubeError) -> State:
-    pause = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
+    pause = min(MAX_RETRY_AFTER, error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
     state = replace(state, failures=state.failures + 1, pause=pause, has_delivered=False)
     refused = isinstance(error, Invalid | BadRequest)
     if state.phase is Phase.WATCH and not refused and not isinstance(error, Gone):

@@ -42,7 +42,7 @@ BASE_DELAY = 0.005
 """Seconds before the first retry of a failing key. They double with each failure."""
 
 MAX_DELAY = 1000.0
-"""Longest back-off in seconds."""
+"""Seconds after which a failing key is tried again at the latest."""
 
 EARLY_SECONDS = 0.001
 """Seconds by which a key may be handed out early. A timer of uvloop may fire early, since its clock counts
@@ -122,11 +122,14 @@ class WorkQueue(Generic[K]):
         self._add(key, max(0.0, seconds), priority)
 
     def add_rate_limited(self, key: K, *, at_least: float = 0.0) -> None:
-        """Add a key whose processing failed, to process after its back-off, but not before `at_least` seconds."""
-        delay = min(MAX_DELAY, BASE_DELAY * 2 ** min(self._failures[key], 30))
+        """Add a key whose processing failed, to process after its back-off, but not before `at_least` seconds.
+
+        The delay is `MAX_DELAY` at most.
+        """
+        delay = BASE_DELAY * 2 ** min(self._failures[key], 30)
         self._failures[key] += 1
         self._metrics.on_retry()
-        self._add(key, max(delay, at_least), 0)
+        self._add(key, min(MAX_DELAY, max(delay, at_least)), 0)
 
     def forget(self, key: K) -> None:
         """Reset the back-off of a key."""

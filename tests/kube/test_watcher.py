@@ -134,6 +134,10 @@ class TestStep:
         state, _ = step(WATCHING, Failed(ServerError(503, Status(), retry_after=17.0)))
         assert delay(state, 0.0) == 17.0
 
+    def test_a_wait_of_hours_that_a_proxy_asks_for_is_cut_to_a_minute(self):
+        state, _ = step(WATCHING, Failed(ServerError(503, Status(), retry_after=86400.0)))
+        assert delay(state, 0.0) == 60.0
+
     def test_a_stream_that_says_nothing_is_not_reopened_in_a_tight_loop(self):
         state, _ = step(WATCHING, Ended())
         assert delay(state, 0.0) > 0

@@ -4,6 +4,7 @@ A process that starts checks each running Job once for misplaced pods. It repeat
 """
 
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from api.batch import Job
@@ -106,14 +107,14 @@ class JobMemories:
         """Drop the record of a deleted Job."""
         self._records.pop(request, None)
 
-    def last_report(self, jobset: IndexKey) -> float | None:
-        """When the JobSet with this namespace and UID was last reported; None: it was not."""
-        return self._report_times.get(jobset)
-
-    def note_report(self, jobset: IndexKey, now: float, keep_seconds: float) -> None:
-        """Note that a JobSet is reported now, and forget reports that are older than `keep_seconds`."""
-        self._report_times = {key: time for key, time in self._report_times.items() if now - time < keep_seconds}
+    def begin_report(self, jobset: IndexKey, now: float, interval: float) -> float:
+        """Note that a JobSet is reported now, and return 0; else the seconds until it may be reported again."""
+        seconds_left = interval - (now - self._report_times.get(jobset, -inf))
+        if seconds_left > 0:
+            return seconds_left
+        self._report_times = {key: time for key, time in self._report_times.items() if now - time < interval}
         self._report_times[jobset] = now
+        return 0.0
 
     def _drop_if_empty(self, request: JobRequest) -> None:
         if self._records[request].is_empty:

@@ -87,11 +87,9 @@ class PendingReports:
         owner, clock = self._jobset(pod), asyncio.get_running_loop().time()
         if owner is None:
             return REPORT_AFTER
-        key = IndexKey(pod.namespace, owner.uid)
-        last = self._memories.last_report(key)
-        if last is not None and clock - last < REPORT_EVERY:
-            return REPORT_EVERY - (clock - last)
-        self._memories.note_report(key, clock, REPORT_EVERY)
+        seconds_left = self._memories.begin_report(IndexKey(pod.namespace, owner.uid), clock, REPORT_EVERY)
+        if seconds_left > 0:
+            return seconds_left
         jobset = Reference(
             api_version=keys.API_VERSION,
             kind=keys.KIND,

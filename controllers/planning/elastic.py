@@ -14,7 +14,7 @@ from controllers.planning.attempts import requested_attempt
 from controllers.planning.child_jobs import Child
 from kube.model.meta import find
 
-REASON = "ReplicasReduced"
+REDUCED = "ReplicasReduced"
 """Reason of the restart and its event if the set continues with fewer Jobs."""
 RESTORED = "ReplicasRestored"
 """Reason of the restart and its event if the set continues with more Jobs again."""

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from api import keys
 from api.jobset_status import AttemptTimes, JobSetStatus, Recovery
 from controllers.planning.context import Context
-from controllers.planning.elastic import REASON as REDUCED
-from controllers.planning.elastic import RESIZED, RESTORED
+from controllers.planning.elastic import REDUCED, RESIZED, RESTORED
 from controllers.planning.failure_match import failed_by_pods
 from controllers.planning.maintenance import REASON as MAINTENANCE
 

@@ -70,7 +70,7 @@ def test_what_is_remembered_ends(happens: list[tuple[str, int]], gone: bool):
             case "forget":
                 memories.forget(request)
             case "report":
-                memories.note_report(f"set-{number}", clock, REPORT_EVERY)
+                assert 0 <= memories.begin_report(f"set-{number}", clock, REPORT_EVERY) <= REPORT_EVERY
         assert len(memories) <= len(jobs)
     new = JobRequest("ns", "js-a-0", "uid-new")
     assert memories.checks(new) == ()
@@ -82,5 +82,6 @@ def test_what_is_remembered_ends(happens: list[tuple[str, int]], gone: bool):
             memories.note_domain(request)
             memories.forget_due_checks(request, clock + 150.0)
     assert len(memories) == 0
-    memories.note_report("set-new", clock + REPORT_EVERY, REPORT_EVERY)
-    assert all(memories.last_report(f"set-{number}") is None for number in range(3))
+    assert memories.begin_report("set-new", clock + REPORT_EVERY, REPORT_EVERY) == 0
+    assert memories.begin_report("set-new", clock + REPORT_EVERY + 1, REPORT_EVERY) == REPORT_EVERY - 1
+    assert memories._report_times.keys() == {"set-new"}

@@ -13,7 +13,7 @@ from api.jobset import ReplicatedJob
 from controllers.planning.attempts import PLANNED, restart_set
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
-from controllers.planning.elastic import REASON, RESIZED, capacity_policy, reducible_names, restarted_jobs
+from controllers.planning.elastic import REDUCED, RESIZED, capacity_policy, reducible_names, restarted_jobs
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.start_timeout import unschedulable_pods
 from controllers.planning.status import StatusDraft, list_some
@@ -59,7 +59,7 @@ def _adapt(ctx: Context) -> Partial:
     pod = pods[without_node[0].job.metadata.uid]
     changes = [f"replicatedJob {name} continues with {size} of {full_sizes[name]} Jobs" for name, size in sizes.items()]
     cause = f"pod {pod.name} has found no node for {policy.shrink_after_seconds} s ({pod.reason}); {PLANNED}"
-    restart_set(draft, REASON, list_some(changes, cause, ctx.limits), counts=False, event_type="Normal")
+    restart_set(draft, REDUCED, list_some(changes, cause, ctx.limits), counts=False, event_type="Normal")
     return draft_result(draft, kind=Stop)
 
 

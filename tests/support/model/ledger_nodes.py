@@ -8,8 +8,7 @@ from api.batch import Job
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from api.policies import MAX_FAILED_NODES
-from controllers.planning.elastic import REASON as REDUCED
-from controllers.planning.elastic import RESIZED, RESTORED
+from controllers.planning.elastic import REDUCED, RESIZED, RESTORED
 from controllers.planning.maintenance import GATE, REASON, left_nodes
 from kube.model.meta import find
 from tests.support.model.ledger_status import Place

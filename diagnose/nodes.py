@@ -81,7 +81,7 @@ def _cache_by_shape(
 
     @wraps(method)
     def cached_method(nodes: "Nodes", spec: SeenSpec, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        key = method, shape_of(spec), args
+        key = method, shape_of(spec), args, tuple(kwargs.items())
         if key not in nodes.cache:
             nodes.cache[key] = method(nodes, spec, *args, **kwargs)
         result: _R = nodes.cache[key]
@@ -195,9 +195,8 @@ class Nodes:
         for name in exceeding_resources(needs, offered)[:1]:
             need = f"the pods of its JobSet need {format_amount(needs[name], name)} in all"
             message = f"{need}, the nodes offer {format_number(offered[name], name)}: they never run all at once"
-            fix = (
-                f"add nodes, or run fewer pods: lower replicas or parallelism in a new JobSet; {_offers_command(name)}"
-            )
+            fewer_pods = "run fewer pods: lower replicas or parallelism in a new JobSet"
+            fix = f"add nodes, or {fewer_pods}; {_offers_command(name)}"
             return Finding(Level.FAULT, "too-large-in-all", message, fix=fix)
         return None
 
@@ -217,10 +216,10 @@ class Nodes:
         chosen_nodes = [node for node in self._nodes if _is_chosen(spec, node)]
         if not chosen_nodes:
             return self._label_finding(spec, recreate)
-        fitting = [node for node in chosen_nodes if node.takes(needs)]
-        if not fitting:
+        large_enough = [node for node in chosen_nodes if node.takes(needs)]
+        if not large_enough:
             return self._size_finding(needs, chosen_nodes)
-        usable_count = sum(_may_use(spec, node) for node in fitting)
+        usable_count = sum(_may_use(spec, node) for node in large_enough)
         taints_by_node = self.blocking_taints(spec)
         return self._usage_finding(usable_count, taints_by_node) if usable_count else _taint_finding(taints_by_node)
 
@@ -240,11 +239,9 @@ class Nodes:
             return None
         meant = device_meant(missing, offered)
         resource_names = sorted(devices(offered) or offered, key=lambda name: (name != meant, name))
-        fix = (
-            recreate.format(old=f"{missing}:", new=f"{meant}:")
-            if meant
-            else f"does the device plugin for {missing} run? {_offers_command(missing)}"
-        )
+        fix = f"does the device plugin for {missing} run? {_offers_command(missing)}"
+        if meant:
+            fix = recreate.format(old=f"{missing}:", new=f"{meant}:")
         message = f"no node offers {missing}; nodes offer {join_names(resource_names)}"
         return Finding(Level.FAULT, "no-such-resource", message, fix=fix)
 

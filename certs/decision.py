@@ -49,9 +49,9 @@ def decide_and_renew(
     cannot sign a valid certificate, such as for an invalid host name.
     """
     decision = decide(material, hosts, inputs.now)
-    with_served = renew(material, Renewal.BUNDLE, hosts, inputs, served_bundle)
-    if decision.renewal is Renewal.NOTHING and with_served != material:
-        return Decision(Renewal.BUNDLE, "the CA of the certificate that is served is missing"), with_served
+    with_served_authority = renew(material, Renewal.BUNDLE, hosts, inputs, served_bundle)
+    if decision.renewal is Renewal.NOTHING and with_served_authority != material:
+        return Decision(Renewal.BUNDLE, "the CA of the certificate that is served is missing"), with_served_authority
     while decision.renewal is not Renewal.NOTHING:
         renewed = renew(material, decision.renewal, hosts, inputs, served_bundle)
         next_decision = decide(renewed, hosts, inputs.now)
@@ -64,6 +64,7 @@ def decide_and_renew(
 
 
 def _run_check(subject: str, check: Callable[[], str]) -> str:
+    """The fault that a check of `subject` returns, or the fault for its exception."""
     try:
         return check()
     except UnsupportedAlgorithm:

@@ -1,8 +1,8 @@
 """Finds the objects of a store by values in them, such as the UID of their owner.
 
 The author of an object can write any value into it, also the UID of an object in another namespace; the API server only
-guarantees the namespace. So objects are found by namespace and value, and the namespace comes from the stored object:
-no index function can leave it out.
+guarantees the namespace. So objects are found by namespace and value, and the namespace is that of the stored object,
+whatever an index function returns.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -66,7 +66,9 @@ class _Values(Generic[T]):
 
     def __init__(self) -> None:
         self._one: dict[str, tuple[Key, T]] = {}
+        """By value, for values that one object has."""
         self._many: dict[str, dict[Key, T]] = {}
+        """By value, for values that several objects have."""
 
     @property
     def is_empty(self) -> bool:

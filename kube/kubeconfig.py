@@ -86,7 +86,7 @@ def choose_context(path: str, context: str | None) -> ChosenContext:
 
 
 def explain_refusal(user: Entry, at: datetime) -> str:
-    """Why the API server refuses the credentials, as far as the kubeconfig shows, and how to log in."""
+    """The end of a message: why the API server refuses the user, as far as the kubeconfig shows, and how to log in."""
     login = "log in again, or write a new token or certificate of this user into the kubeconfig"
     if expired := _expiry(user, at):
         return f"{expired}; {login}"
@@ -105,7 +105,7 @@ _CREDENTIALS = (
 
 
 def _expiry(user: Entry, at: datetime) -> str:
-    """A sentence that the client certificate has expired; "" if it is valid, absent or unreadable."""
+    """The end of a message: the client certificate has expired; "" if it is valid, absent or unreadable."""
     from cryptography import x509  # noqa: PLC0415 - for a rare message
 
     try:

@@ -96,7 +96,11 @@ class RequestMetrics(Protocol):
 
 
 class TokenBucket:
-    """Client-side rate limit: `burst` at once, then `qps` per second, first come first served."""
+    """Client-side rate limit: `burst` at once, then `qps` per second, first come first served.
+
+    Each request gets a slot, an interval after the slot of the request before. Slots may lie `_burst_seconds` in the
+    past, and a request waits for a slot in the future.
+    """
 
     def __init__(self, qps: float, burst: int) -> None:
         self._interval = 1.0 / qps

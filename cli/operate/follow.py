@@ -63,9 +63,9 @@ class Follower:
         self._pods: dict[str, LogPod] = {}
         self._listed_pod_names: set[str] | None = set()  # of the list that is being read; None after its end
         self._attempt = -1  # before the first pod
-        self._has_ended = bool(end_summary(js))
+        self._has_jobset_ended = bool(end_summary(js))
         self._is_jobset_listed = True  # whether the list that was read last has the JobSet
-        self._changed = asyncio.Event()
+        self._state_changed = asyncio.Event()
         self._tasks_by_log: dict[tuple[str, ...], asyncio.Task[None]] = {}
         self._last_timestamp_by_log: dict[tuple[str, ...], str] = {}
         self._finished_runs: set[tuple[str, ...]] = set()
@@ -92,9 +92,9 @@ class Follower:
         return session.DONE if self._has_written else session.FAILED
 
     async def _follow_until_end(self, group: asyncio.TaskGroup) -> None:
-        while not self._has_ended or self._listed_pod_names is not None:
-            await self._changed.wait()
-            self._changed.clear()
+        while not self._has_jobset_ended or self._listed_pod_names is not None:
+            await self._state_changed.wait()
+            self._state_changed.clear()
             if self._listed_pod_names is None:
                 self._follow_started_logs(group)
         while True:
@@ -155,7 +155,7 @@ class Follower:
             tail = -1
             await asyncio.sleep(RETRY_PAUSE)
         self._finished_runs.add(_run_key(log))
-        self._changed.set()
+        self._state_changed.set()
 
     def _report_unreadable(self, log: Log, error: ApiError) -> None:
         """Report why a log cannot be read, unless a line of it was written. Each cause is reported once."""
@@ -220,7 +220,7 @@ class Follower:
                     del self._pods[name]
             case _:
                 return
-        self._changed.set()
+        self._state_changed.set()
 
     def _on_jobset_event(self, event: Event) -> None:
         match event:
@@ -228,14 +228,14 @@ class Follower:
                 self._is_jobset_listed = False
             case Apply(JobSet() as js):
                 self._is_jobset_listed = js.metadata.uid == self._js.metadata.uid
-                self._has_ended = self._has_ended or not self._is_jobset_listed or bool(end_summary(js))
+                self._has_jobset_ended = self._has_jobset_ended or not self._is_jobset_listed or bool(end_summary(js))
             case Delete():
-                self._has_ended = True
+                self._has_jobset_ended = True
             case InitDone():
-                self._has_ended = self._has_ended or not self._is_jobset_listed
+                self._has_jobset_ended = self._has_jobset_ended or not self._is_jobset_listed
             case _:
                 return
-        self._changed.set()
+        self._state_changed.set()
 
 
 def _log_key(log: Log) -> tuple[str, ...]:

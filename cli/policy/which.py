@@ -94,6 +94,7 @@ def _api_server_enforcement(policy: JobSetPolicyObject) -> dict[str, Any]:
 def _exception_json(
     exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace
 ) -> dict[str, Any]:
+    """The exception with the end of its validity, or with the reason why it does not count."""
     current_standing = standing(exception, policies.get(exception.spec.policy), namespace, now())
     return {
         "name": exception.metadata.name,

@@ -81,7 +81,7 @@ def next_check(pods: Collection[PendingPod], limits: StartLimits, now: str) -> s
     if limits.capacity is not None:
         unbound_pods = (each for pod in pods for each in (pod, pod.unschedulable) if each is not None and not each.node)
         capacity_waits = (limits.capacity - age(pod.created, now, unknown=0) for pod in unbound_pods)
-        # A pod that is late already needs no further check: this check has found it.
+        # A pod that is late already needs no further check, since this check has found it.
         waits += [seconds for seconds in capacity_waits if seconds > 0]
     wait = max(min(waits), shortest_limit / MAX_CHECKS, 1.0)
     return (datetime.fromisoformat(now) + timedelta(seconds=wait)).isoformat()

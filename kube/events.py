@@ -19,6 +19,7 @@ from kube import clock
 from kube.client import Client
 from kube.errors import AlreadyExists, ApiError, KubeError, NotFound, ServerError, TooManyRequests, TransportError
 from kube.resources import EVENTS
+from kube.watcher import MAX_RETRY_AFTER
 
 log = logging.getLogger(__name__)
 
@@ -223,8 +224,8 @@ class EventRecorder:
                 if attempt == ATTEMPTS:
                     self._drop(series, error)
                     return
-                wait = error.retry_after if isinstance(error, ApiError) else None
-                await asyncio.sleep(max(wait or 0.0, RETRY_PERIOD))
+                wait = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
+                await asyncio.sleep(min(max(wait, RETRY_PERIOD), MAX_RETRY_AFTER))
             except KubeError as error:
                 self._drop(series, error)
                 return

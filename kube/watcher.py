@@ -20,7 +20,7 @@ MAX_DELAY = 30.0
 """Longest wait between tries, in seconds: a restarted API server should be noticed within a minute."""
 
 MAX_RETRY_AFTER = 60.0
-"""Longest Retry-After, in seconds, that a watch waits for: a proxy in front of the API server may ask for hours."""
+"""Longest Retry-After, in seconds, that a watch or an Event waits for. A proxy may ask for hours."""
 
 STREAMING_TRIES = 3
 """After this many failures of a streaming list, the collection is listed in pages."""
@@ -41,7 +41,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a watch. `has_begun`: whether `Init` of the present generation was returned.
 
     `has_delivered`: whether the present stream has delivered an event or a bookmark. `failures`: in a row. `pause`:
-    seconds of the last Retry-After.
+    seconds of the last Retry-After, at most `MAX_RETRY_AFTER`.
     """
 
     phase: Phase

@@ -135,6 +135,19 @@ async def test_a_refused_event_is_dropped_counted_and_not_tried_again():
     assert (events.dropped, len(transport.writes())) == (1, 1)
 
 
+async def test_an_event_is_tried_again_after_a_minute_if_a_proxy_asks_for_hours():
+    api = MemoryApi()
+    transport = FaultyTransport(api)
+    events = recorder(transport)
+    async with beside(events.run()):
+        transport.inject(Answer(429, retry_after=86400))
+        events.record(about(), "Normal", "A", "n")
+        await asyncio.sleep(59)
+        assert stored(api) == []
+        await asyncio.sleep(2)
+        assert len(stored(api)) == 1
+
+
 async def test_an_event_in_a_namespace_that_is_being_deleted_is_dropped_without_a_warning(caplog):
     caplog.set_level(logging.DEBUG, "kube.events")
     events = recorder(MemoryApi(answering=refuse(403, details={"causes": [{"reason": "NamespaceTerminating"}]})))

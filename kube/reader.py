@@ -27,8 +27,7 @@ class Reader:
 
     def all(self, resource: Resource, kind: type[T], **options: Unpack[ListOptions]) -> AsyncIterator[T]:
         """All objects of a list in the namespace of the reader, or in the namespace that `options` name."""
-        merged: ListOptions = {"namespace": self._namespace, "limit": PAGE_SIZE, "timeout": COMMAND_TIMEOUT, **options}
-        return self._client.pages(resource, type=kind, **merged)
+        return self._client.pages(resource, type=kind, **self._with_defaults(options))
 
     async def some(
         self,
@@ -40,13 +39,19 @@ class Reader:
         **options: Unpack[ListOptions],
     ) -> AsyncIterator[T]:
         """The objects of the first pages of a list. `subject` names them in the note that there are more."""
-        number = 0
-        async for item in self.all(resource, kind, **options):
-            if number == PAGE_SIZE * pages:
-                self.skip(f"{subject} beyond the first {number}")
+        number, page_options = 0, self._with_defaults(options)
+        for _ in range(pages):
+            page = await self._client.list(resource, type=kind, **page_options)
+            for item in page.items or ():
+                yield item
+            number += len(page.items or ())
+            if not page.metadata.continue_token:
                 return
-            number += 1
-            yield item
+            page_options["continue_token"] = page.metadata.continue_token
+        self.skip(f"{subject} beyond the first {number}")
+
+    def _with_defaults(self, options: ListOptions) -> ListOptions:
+        return {"namespace": self._namespace, "limit": PAGE_SIZE, "timeout": COMMAND_TIMEOUT, **options}
 
     async def collect(
         self,

@@ -76,8 +76,11 @@ async def test_pending_pods_are_enough_by_the_first_page():
     js = a_set(rjob(parallelism=1500, completions=1500))
     job = made(job_of(js, 0), active=1500)
     pods = [made(pod_of(job, index, unscheduled="no")) for index in range(1500)]
-    found = await read(Cluster(js, job, *pods))
+    cluster = Cluster(js, job, *pods)
+    found = await read(cluster)
     assert len(found.pods or ()) <= PAGE_SIZE + 1
+    fields = [dict(request.query).get("fieldSelector") for request in cluster.asked]
+    assert fields.count("status.phase=Pending") == 1, "of the second page nothing is shown"
     assert "pending pods beyond the first 500" in found.unread_notes
 
 

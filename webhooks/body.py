@@ -180,7 +180,7 @@ class Body:
         async with asyncio.timeout_at(start + min(limits.grace_seconds, limits.body_timeout)) as deadline:
             async for chunk in request.stream():
                 self.size += len(chunk)
-                if self.size != length:
+                if self.size != length:  # else no further bytes are waited for
                     seconds = limits.grace_seconds + self.size / limits.min_rate
                     deadline.reschedule(start + min(seconds, limits.body_timeout))
                 is_too_large = is_too_large or self.size > MAX_BODY

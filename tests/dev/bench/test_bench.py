@@ -6,11 +6,12 @@ import json
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from dev.bench import __main__ as command_line
-from dev.bench import managers, proc, run
+from dev.bench import managers, once, proc, run
 from dev.bench.history import jobs_created_early
 from dev.bench.phases import pods_at
 from dev.bench.play import Play
@@ -39,6 +40,15 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(arguments, sa
     with pytest.raises(SystemExit, match="2"):
         command_line.main()
     assert said in capsys.readouterr().err
+
+
+def test_the_admission_of_the_go_jobset_is_measured_with_one_process(monkeypatch):
+    measured = []
+    monkeypatch.setattr(once, "_measure_admission", lambda workers, entry: measured.append((entry.name, workers)) or ())
+    entries = [managers.parse_entry(text) for text in ("jobset", "floor-background", "go=/opt/manager")]
+    results = once.measure(SimpleNamespace(entries=entries, wanted={"P8"}, say=lambda _: None))
+    assert measured == [("jobset", 1), ("jobset", 2), ("go", 1)]
+    assert results["errors"] == []
 
 
 def test_a_manager_is_named_known_or_called_after_its_program():

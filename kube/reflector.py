@@ -144,7 +144,7 @@ async def _perform(client: Client, target: Target, state: State, on_open: Callab
 
 
 def _watch_query(target: Target, state: State) -> tuple[tuple[str, str], ...]:
-    seconds = random.uniform(target.lifetime, 1.25 * target.lifetime)  # noqa: S311 - the same
+    seconds = random.uniform(target.lifetime, 1.25 * target.lifetime)  # noqa: S311 - spreads watches, protects nothing
     query = (*target.selectors(), ("allowWatchBookmarks", "true"), ("timeoutSeconds", str(int(seconds))))
     if state.phase is Phase.INITIAL:
         return (*query, ("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"))

@@ -55,8 +55,8 @@ from controllers.planning.summary import summary
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.clock import now, rfc3339
-from kube.controller import Request, Result
-from kube.errors import ApiError, Conflict, NotFound
+from kube.controller import Request, Result, says_namespace_ends
+from kube.errors import Conflict, NotFound
 from kube.events import Recorder
 from kube.indexes import IndexKey
 from kube.informer import Informer
@@ -257,7 +257,7 @@ class JobSetReconciler:
         loop_time = asyncio.get_running_loop().time()
         if not memory.confirmed and failed.subgroup(Conflict) is not None:
             memory.rest_until = loop_time + CATCH_UP
-        if failed.subgroup(_says_namespace_ends) is not None:
+        if failed.subgroup(says_namespace_ends) is not None:
             self.memories.pause_namespace(request.namespace, loop_time + NAMESPACE_RETRY)
         foreign_errors = [error for error in failed.exceptions if isinstance(error, ForeignObjectError)]
         if foreign_errors:
@@ -390,7 +390,3 @@ def _with_nodes(observed: Observed, nodes: NodeWatches) -> Observed:
     to_move, names = nodes.pods_in_maintenance(observed.jobset)
     failed = nodes.failed_pods(observed.jobset, observed.now)
     return dataclasses.replace(observed, pods_on_failed_nodes=failed, pods_to_move=to_move, nodes_in_maintenance=names)
-
-
-def _says_namespace_ends(error: Exception) -> bool:
-    return isinstance(error, ApiError) and error.namespace_ends

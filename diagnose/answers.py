@@ -10,7 +10,7 @@ from diagnose.states import State
 from kube.model.field import join_names
 
 MAX_FINDINGS = 8
-"""The most keys of one cause with a finding each. The Jobs or groups with further keys are only counted."""
+"""At most this many keys of one cause get a finding each. Jobs or groups with further keys are only counted."""
 
 
 @dataclass(frozen=True, slots=True)

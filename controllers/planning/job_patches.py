@@ -61,7 +61,7 @@ def guarded_patch(child: Child, patch: JSON) -> JSON:
 
 
 def restart_counter(child: Child) -> int | None:
-    """The Job's own restart counter, from its label; None if the label is missing or no number."""
+    """The Job's own restart counter, from its label; None if the label is missing or not a number."""
     return integer(child.job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT))
 
 

@@ -215,11 +215,17 @@ class Server(FailingNodes):
         return self.tables["pods"].live.get(f"pod-of-{job_uid}")
 
     def nodeless(self, job: JSON) -> bool:
-        """Whether no node has room for the pods of a Job, or they keep away from the only one that has."""
+        """Whether no node has room for the pods of a Job, or they keep away from the only one that has.
+
+        The nodes of placeholders are for the Jobs with the lowest missing indexes, so a placeholder waits for these.
+        """
         meta = job["metadata"]
-        return meta["uid"] in self.no_room or node_of_job(meta["name"]) in avoided_node_names(
-            meta.get("annotations") or {}
-        )
+        names = [meta["name"]]
+        if keys.PLACEHOLDER in (meta.get("labels") or {}):
+            prefix, _, index = meta["name"].rpartition("-")
+            names = [f"{prefix}-{number}" for number in range(int(index) + 1)]
+        avoided = avoided_node_names(meta.get("annotations") or {})
+        return meta["uid"] in self.no_room or not avoided.isdisjoint(map(node_of_job, names))
 
     def waits_for_a_node(self, job_uid: str) -> bool:
         """Whether the pods of a Job find no node, and have waited for one for as long as the set wants."""

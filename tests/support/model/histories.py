@@ -16,6 +16,9 @@ from tests.support.model.setups import CROWDED, IN_PLACE, NAMES, RULED, SOME_GAT
 
 ROUNDS = 120
 """Rounds in which a set has to come to rest without interference; each is one plan or one move of the cluster."""
+ROUNDS_OF_A_SECOND = 20
+"""Rounds after which the clock moves by a second. Creation times are whole seconds, and so a pod that is replaced in
+the second in which it was created is taken for the one that has to leave."""
 
 schedules = {"run": 0}
 """How many schedules were run in this process."""
@@ -48,7 +51,8 @@ class Histories(Moves):
         for name, stored in list(self.server.jobs.items()):
             if self._foreign(stored.obj):
                 self.server.drop("jobs", name)
-        for _ in range(ROUNDS):
+        for number in range(1, ROUNDS + 1):
+            self.server.seconds += not number % ROUNDS_OF_A_SECOND
             before = self.server.version
             self._cluster_moves()
             self.replica.catch_up()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 READ_BYTES = 64 << 10
 LONGEST_LINE = 4096
-"""Bytes of a line in which the pattern is looked for."""
+"""Bytes of a line that are matched."""
 DRAIN_SECONDS = 5.0
 """Seconds after the worker's end within which its last output is still passed on, if it is read."""
 LAST_BYTES = 1000
@@ -35,7 +35,8 @@ class Lines:
         *ended, last_part = _ENDS.split(data)
         lines = []
         for part in ended:
-            lines.append(self._extend_line(part))
+            if len(self._open_line) < LONGEST_LINE:
+                lines.append(self._extend_line(part))
             self._open_line = b""
         was_full = len(self._open_line) >= LONGEST_LINE
         self._open_line = self._extend_line(last_part)

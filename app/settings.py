@@ -70,9 +70,9 @@ class WebhookSettings(_Section):
     """Folder with tls.crt and tls.key; read when internalCertManagement.enable is false. Its files are read again
     whenever they change."""
     workers: int = Field(0, ge=0, le=64, examples=[2])
-    """Processes that serve admission on the port, beside the one with the lease; 0: that one serves it, too. An
-    extension: the Go manager's file has no such field. The limits of clientConnection hold for admission in each of
-    them, and for what is reconciled, apart."""
+    """Processes that serve admission on the port, beside the process that reconciles; 0: that process serves it, too.
+    An extension: the Go manager's file has no such field. The limits of clientConnection hold for each of these
+    processes by itself."""
 
 
 class LeaderElectionSettings(_Section):

@@ -180,8 +180,8 @@ def scheduling_remedy(pod: SeenPod, message: str) -> str:
 def manifest_command(js: JobSet, edit: str = "") -> str:
     """The command that prints a set as a manifest to create it again. `edit`: a further command of sed.
 
-    The manifest has no resourceVersion, which a later `kubectl apply` would remove: `kubectl replace` stores its input
-    in an annotation.
+    The manifest has no resourceVersion. `kubectl replace` would store it in the annotation by which a later
+    `kubectl apply` decides which fields to remove.
     """
     get = f"kubectl get jobset {js.metadata.name} -n {js.metadata.namespace} -o yaml"
     return f"{get} | sed '/^  resourceVersion:/d{edit}'"

@@ -63,8 +63,8 @@ def count_failures(ctx: Context, draft: StatusDraft, failed_jobs: Iterable[Child
 def count_replacements(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTaintedNode]) -> None:
     """Count the nodes of pods that are replaced while other pods restart in place.
 
-    A pod may still be observed after its node was counted. So a node that was counted since it failed, or since the pod
-    was created, is not counted again.
+    A pod may still be observed after its node was counted. So a node is not counted again if it was counted after it
+    failed and after the pod was created.
     """
     policy = avoid_policy(ctx)
     if policy is None:

@@ -56,7 +56,8 @@ class GroupPlan:
     - `condition`: the condition SchedulingObjectsReady; None: not changed.
     - `is_scheduled`: whether every group was scheduled. `refused_groups`: (name, message) of each PodGroup that
       kube-scheduler cannot place.
-    - `startable`: names of the Jobs in groups that may run; None: all. Jobs without a group may run in either case.
+    - `startable`: names of the Jobs in groups that may run; None: all. Jobs without a group may run, too, unless
+      `is_closed`.
     - `is_final`: whether `forest` is final. It becomes final when it is known which groups the API server serves.
     - `is_freed`: whether the set is suspended, and its groups are gone or being deleted.
     """

@@ -1,7 +1,7 @@
 """`python -m dev.bench.floor --config FILE --kubeconfig FILE`: a client that makes only the calls a scenario needs.
 
 It is the lower bound for managers, and not a manager: it does no admission, keeps no state, and handles no errors.
-Bodies come from `api`. It does not use code of the controllers.
+Bodies come from `api`. Of the controllers it uses only the table of resources.
 """
 
 import argparse

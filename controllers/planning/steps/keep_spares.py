@@ -77,7 +77,7 @@ def keep_spares(ctx: Context) -> Partial:
 
 
 def _may_wait_for(job: Job, avoided_names: set[str]) -> bool:
-    """Whether a Job of spares is not ready, and may be pending because of one of these nodes to avoid."""
+    """Whether a Job of spares is not ready, and may wait for room on one of these nodes, which it does not avoid."""
     return not is_job_ready(job) and bool(avoided_names - avoided_node_names(job.metadata.annotations))
 
 

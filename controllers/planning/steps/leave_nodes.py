@@ -11,8 +11,8 @@ them after a move in place. That time and the creation times of pods come from t
 
 An evicted pod ends at the latest when its grace period is over. Without agents, the workers cannot be notified
 meanwhile, and the Job may fail at any moment, so the set moves at once. In place, the set moves when the pod has ended.
-The status records that an eviction is why a node is left. So a process that sees neither the pod nor its end knows that
-the other workers have lost a peer.
+In the status, a node that is left because of an eviction has no taint. So a process that sees neither the pod nor its
+end knows that the other workers have lost a peer.
 """
 
 from collections.abc import Iterable, Mapping

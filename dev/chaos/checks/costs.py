@@ -37,7 +37,7 @@ def check_requests(events: Iterable[Event], namespace: str) -> tuple[float, list
         if len(recent) > most_requests:
             most_requests, most_at = len(recent), at
     rate = most_requests / WINDOW_SECONDS
-    text = f"{rate:g} requests a second within {WINDOW_SECONDS:g} s, at most {MAX_PER_SECOND:g} are allowed"
+    text = f"{rate:g} requests a second within {WINDOW_SECONDS:g} s, fewer than {MAX_PER_SECOND:g} are allowed"
     return rate, [Violation(BUSY, namespace, text, most_at)] if rate >= MAX_PER_SECOND else []
 
 

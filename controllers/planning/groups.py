@@ -41,7 +41,7 @@ NOT_A_WARNING = {"Created", "Suspended", "WaitingForOldGroups", "Discovering", "
 WORKLOAD_LEVEL, ROOT_LEVEL, INNER_LEVEL, POD_GROUP_LEVEL = range(4)
 """The order in which objects are created: the Workload, composites at the root, composites below them, PodGroups.
 
-`api.gangs` builds at most two levels of composites. Kubernetes allows three (depth 4 of templates, KEP-6012).
+`api.gangs` builds at most two levels of composites above the PodGroups. Kubernetes allows three (KEP-6012).
 """
 
 State = tuple[bool, str, str]
@@ -93,8 +93,9 @@ def decide(
     leftovers: frozenset[str] | None = frozenset(),
     creation_limit: int = DEFAULT_LIMITS.new_groups,
 ) -> GroupPlan:
-    """What to do about groups. `is_released` says which ReplicatedJobs may start; `known` None: the set has no groups.
+    """What to do about groups. `is_released` says which ReplicatedJobs may start.
 
+    `known`: the stored groups; None: the set has none and wants none, or the manager has no caches of groups.
     `leftovers`: names of Jobs of which pods of earlier attempts still exist; None: not known. `creation_limit`: how
     many groups one plan creates.
     """
@@ -244,6 +245,7 @@ def _group_plan(ctx: GroupContext, group: Group, parent: str) -> _ObjectPlan:
     gang, required = stored.spec.scheduling_policy.gang, required_members(ctx, group)
     if gang is None or required is None or gang.count == required:
         return _READY
+    # Jobs wait for the patch if the stored number is too small: kube-scheduler would place a part of the gang.
     if gang.count < required or gang.count > (group.gang_size or 0) or has_waiting_pods(ctx, group):
         body = _body(ctx, group, parent)
         policy = {"spec": {"schedulingPolicy": body["spec"]["schedulingPolicy"]}}
@@ -260,7 +262,7 @@ def _body(ctx: GroupContext, group: Group, parent: str) -> JSON:
 
 
 def _is_usable(ctx: GroupContext, stored: StoredGroup | StoredWorkload, members: Iterable[tuple[str, int]]) -> bool:
-    """Whether pods can join the group. A group that is deleted while its pods run exists, and works, until they end."""
+    """Whether pods can join the group. A group that is being deleted works as long as Jobs of its members run."""
     if stored.metadata.deletion_timestamp is None:
         return True
     running = [child for job, _ in members if (child := ctx.active.get(job)) and not child.job.spec.suspend]

@@ -2,10 +2,10 @@
 
 See docs/concepts/recovery-times.md.
 
-Gate JobSetRecoveryTimes. Times alone cause no write: they are added to other writes of the status. So a change between
-two writes counts from the later write, unless an object has the time of the change, such as the creation and the
-failure of a Job, or the start of a taint. Every second from the first write on is counted once, as running or as lost;
-seconds of a suspension are not counted.
+Gate JobSetRecoveryTimes. Times alone cause no write: they are added to other writes of the status. So a change is
+counted from the first write after it, unless an object has its time: the creation and the failure of a Job, the start
+of a taint. Every second from the first write on is counted once, as running or as lost; seconds of a suspension are not
+counted.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
     if not is_unchanged:
         times = _count_seconds(old_times, failure_time, now, sum(entry.ready for entry in stored.spares))
         is_counting = not (ctx.js.spec.suspend or status.terminal_state)
-        # The clock of another process may have been ahead.
+        # The clock of the process that wrote `since` may have been ahead: its seconds are not counted a second time.
         counted_until = old_times.since if elapsed_seconds(now, old_times.since) else now
         times = replace(times, running=is_running, since=counted_until if is_counting else "")
     was_over = _is_over(times)
@@ -143,7 +143,7 @@ def _lost_since(times: Recovery, now: str) -> str:
 
 
 def _started_at(ctx: Context) -> str:
-    """When a start began: at the creation of the first Job if the first write waited for the pods, else now."""
+    """When a start began: now; with the first status of a set, which waits for pods, when its first Job was created."""
     jobs = () if ctx.js.status.replicated_jobs_status else ctx.observed.jobs
     return min((job.metadata.creation_timestamp or ctx.now for job in jobs), default=ctx.now)
 
@@ -163,14 +163,14 @@ def _begin(recovery: Recovery, attempt: int, since: str, now: str, *, restarts: 
 
 
 def _with_progress(ctx: Context, recovery: Recovery, *, runs: bool) -> Recovery:
-    """The times; their last entry with the times at which old pods were gone, and all Jobs were created and ready."""
+    """The times, whose last entry says after how long old pods were gone, all Jobs existed, and all Jobs were ready."""
     entry = recovery.attempts[-1]
     until_now = elapsed_seconds(entry.since, ctx.now)
     newest = max((job.metadata.creation_timestamp or "" for job in ctx.observed.jobs), default="")
     lacks_jobs = _lacks_jobs(ctx)
     creates_jobs = lacks_jobs or newest >= entry.since
     drained, created = entry.drained_after_seconds, entry.created_after_seconds
-    # The Job that was created last may be deleted already, so the time is at least the previous time.
+    # The last created Job may be deleted already: the newest one that is left is older than the entry's earlier times.
     earliest = max(entry.detected_after_seconds or 0, drained or 0)
     last_created = until_now if lacks_jobs else min(max(elapsed_seconds(entry.since, newest), earliest), until_now)
     has_no_old_pods = creates_jobs and not ctx.may_have_old_pods

@@ -41,7 +41,7 @@ def keep_spares(ctx: Context) -> Partial:
         return NOTHING
     actions: list[CreateJob | DeleteJob] = []
     waits: list[float] = []
-    offset = ctx.layout.global_replicas
+    offset = ctx.layout.global_replicas  # spares are numbered after all Jobs of the set
     avoided = nodes_to_avoid(ctx.js, ctx.now) if avoid_policy(ctx) is not None else ()
     avoided_names = {node.name for node in avoided}
     for spares in ctx.observed.spares:

@@ -84,6 +84,7 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
         | {node.name for node in stored.nodes} - nodes_in_maintenance
         | left_by_eviction - nodes_with_evictions
     )
+    # These nodes are read before the decision, since what the watches have shown of them may be old.
     unread_nodes = changed_nodes.union(node.name for node in waiting_nodes if moves) - ctx.observed.read_nodes
     if unread_nodes:
         return Stop(pod_query=NodeQuery.about(unread_nodes))
@@ -137,7 +138,7 @@ def _new_nodes(pods: PodsByNode, stored_names: set[str]) -> list[LeftNode]:
 
 
 def _with_evictions(node: LeftNode, pods: PodsByNode) -> LeftNode:
-    """The node; if evicted pods on it still have to be replaced, without its taint and as a node that is not moved."""
+    """The node as it is stored from now on: with evicted pods that have still to be replaced, it has no taint."""
     evicted = [pod.created for pod in pods.get(node.name, ()) if pod.evicted]
     until = max(evicted, default="")
     if not evicted or (node.moved and until <= node.pods_until):
@@ -146,7 +147,7 @@ def _with_evictions(node: LeftNode, pods: PodsByNode) -> LeftNode:
 
 
 def _old_pods(node: LeftNode, pods: PodsByNode) -> list[PodOnTaintedNode]:
-    """The pods that have to leave the node. On a node without a taint, only evicted pods have to leave."""
+    """The pods that have to leave the node: evicted pods, and pods that were there before the taint of the node."""
     return [pod for pod in pods.get(node.name, ()) if _has_to_leave(pod, node)]
 
 

@@ -90,7 +90,10 @@ def priority_label(priority: int) -> str:
 
 
 def affinity_term(topology: str, job_key: str) -> JSON:
-    """Pod affinity of a leader to the pods of its own Job, so that a new leader comes back to its followers."""
+    """Pod affinity of a leader to the pods of its own Job, so that a new leader comes back to its followers.
+
+    `job_key`: the hash of the Job's namespace and name, which its pods have as a label.
+    """
     selector = {"matchExpressions": [{"key": keys.JOB_KEY, "operator": "In", "values": [job_key]}]}
     return {"labelSelector": selector, "topologyKey": topology, "namespaceSelector": {}}
 
@@ -98,8 +101,8 @@ def affinity_term(topology: str, job_key: str) -> JSON:
 def anti_affinity_term(topology: str, job_key: str, priority: str | None, form: TermForm) -> JSON:
     """Pod anti-affinity of a leader against the pods of other Jobs of its priority, in all namespaces.
 
-    `priority` is the value of the pod's priority label. If it is None, as without Priority admission, the term excludes
-    Jobs of every priority.
+    `priority` is the value of the pod's priority label. If it is None, as without Priority admission, the leader keeps
+    away from the pods of all other Jobs.
     """
     term: JSON = {"topologyKey": topology, "namespaceSelector": {}}
     exists = {"key": keys.JOB_KEY, "operator": "Exists"}

@@ -1,9 +1,9 @@
 """Builds the trees of groups that `spec.scheduling` asks for. All readers of that field use it. Pure.
 
 The three levels of the spec (the set, its entries in `replicatedJobs`, and Jobs) become at most two levels of
-CompositePodGroups above PodGroups. There is a group for each level with fields of the user, and where Kubernetes needs
-one. Admission checks these trees, `jobset render` draws them, and the controller creates them. Pods are counted as they
-can exist at the same time, never more than a Job has completions.
+CompositePodGroups above PodGroups. There is a group for each level whose fields the user sets, and where Kubernetes
+needs one. Admission checks these trees, `jobset render` draws them, and the controller creates them. Pods are counted
+as they can exist at the same time, never more than a Job has completions.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ class Group(msgspec.Struct, frozen=True):
     - `name`: the name of the object. `template`: the name of its template in the Workload. The PodGroups of all Jobs of
       one ReplicatedJob share a template.
     - `gang_size`: how many pods of a PodGroup, or children of a composite, are placed together; None: basic policy.
-    - `jobs`: (name, pods) of the Jobs whose pods belong to the group; how many pods a Job has at the same time.
+    - `jobs`: name and number of pods, at the same time, of each Job whose pods belong to the group.
     - `topology`: node label key. `mode`: disruption mode, `all` or `single`; empty if the spec has none.
     """
 
@@ -136,7 +136,7 @@ def grouped_jobs(js: JobSet) -> int:
 def forest(js: JobSet) -> Forest | None:
     """The trees of groups; None if the set has no `spec.scheduling`, or too many Jobs.
 
-    ReplicatedJobs without pods and spares get no group, so that no gang waits for them.
+    ReplicatedJobs that have no pods get no group, nor do spares, so that no gang waits for them.
     """
     if js.spec.scheduling is None or grouped_jobs(js) > MAX_JOBS:
         return None
@@ -216,7 +216,7 @@ class _Compiler:
         )
 
     def _merged_levels(self) -> tuple[Group, ...] | None:
-        """The set and its only entry as one composite; None if it leaves Jobs out, or both set the same field."""
+        """The set and its only entry as one composite; None if the entry lacks Jobs, or both set the same field."""
         spec = self._spec
         if len(spec.replicated_jobs) != 1:
             return None
@@ -344,6 +344,7 @@ GANG = GroupsPolicy()
 
 
 def _is_gang(policy: GroupsPolicy | None) -> bool:
+    """Whether a level with this policy is a gang, as it is without a policy."""
     return policy is None or policy.basic is None
 
 

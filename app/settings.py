@@ -242,8 +242,8 @@ class DryRunSettings(_Section):
     budget: Duration = Field(3.0, examples=["3s"])
     """Time for all questions about one JobSet, those about existing volume claims included; at most 8s."""
     look_up: Annotated[tuple[LookUp, ...], as_tuple] = Field((), examples=[["ConfigMaps", "Secrets"]])
-    """What is looked up in the namespace of a new JobSet, too, so that admission warns of what its pods name and does
-    not exist. Each needs a right of its own (docs/admission-security.md#configmaps-and-secrets)."""
+    """Objects that are looked up in the namespace of a new JobSet, too, so that admission warns if its pods name one
+    that does not exist. Each needs a right of its own (docs/admission-security.md#configmaps-and-secrets)."""
 
     @field_validator("budget")
     @classmethod
@@ -320,7 +320,7 @@ class NodeFailureSettings(_Section):
     """Nodes that fail (`failurePolicy.nodeFailure`). An extension: the Go manager's file has no such section."""
 
     taints: Texts = Field((), examples=[["node.kubernetes.io/not-ready"]])
-    """Keys of more taints of failed nodes (docs/concepts/node-failure.md)."""
+    """Keys of further taints by which a node counts as failed (docs/concepts/node-failure.md)."""
 
 
 class Settings(_Section):

@@ -28,7 +28,7 @@ from kube.transport import HttpTransport
 SILENCE_SECONDS = 5.0
 """Seconds after which the user is told that the API server does not answer."""
 DONE, FAILED, NOT_DONE = 0, 1, 2
-"""Exit codes: done; not possible, with the reason in a message; wrong usage, or no answer of the cluster."""
+"""Exit codes. FAILED: it is not possible, for the reason in the message. NOT_DONE: wrong usage, or no answer."""
 NOT_INSTALLED = (
     f"JobSet is not installed in this cluster (no CRD {JOBSETS.plural}.{JOBSETS.group}): install it with `helm install`"
     " or, in a clone, `make install`: see docs/quick-start.md"

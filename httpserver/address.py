@@ -57,7 +57,7 @@ def ip_of(host: str) -> IPv4Address | IPv6Address | None:
 
 @lru_cache(maxsize=1024)
 def network_of(host: str) -> str:
-    """The network of a client: its IPv4 address, or the first half of its IPv6 address, whose rest it can choose."""
+    """The network of a client: its IPv4 address, or the first half of its IPv6 address, as it chooses the rest."""
     ip = ip_of(host)
     if not isinstance(ip, IPv6Address):
         return host

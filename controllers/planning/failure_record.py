@@ -69,7 +69,7 @@ class Record:
     def restart(
         self, rule: FailurePolicyRule | None, action: FailureAction, child: Child, replicas: int, message: str
     ) -> str:
-        """Restart the scope of the action. Returns the reason of the condition if that is the whole set, else "".
+        """Restart the scope of the action. Returns the reason of the set's restart; "" if only a part of it restarts.
 
         `replicas`: the number of Jobs in the ReplicatedJob of the failed Job.
         """

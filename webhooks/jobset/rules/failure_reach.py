@@ -19,7 +19,7 @@ MAX_COMPARED = 100
 Also the most reasons of one rule that are checked.
 """
 MAX_COMPILED_PATTERNS = 64
-"""The most patterns of a JobSet that are compiled."""
+"""The most patterns of a JobSet that admission compiles."""
 
 _FAILURE_POLICY = Source("docs/reference/failure-policy.md#failure-policy")
 MAX_RESTARTS = _FAILURE_POLICY.warning("max-restarts-negative", "below 0 means 0: no restart", "write 0 or more")

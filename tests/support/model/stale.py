@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from api import keys
 from api.avoided_nodes import avoided_node_names
 from api.batch import Claim, Job, Service
-from api.exclusive import topology_of
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.leftovers import LeftoverPod
@@ -29,6 +28,7 @@ from dev.simulator.selectors import parse
 from dev.simulator.storage import Collection, Event, Item, JsonItem, Scope, Watcher
 from kube.model.meta import JSON, seconds_between
 from tests.support.model.failing_nodes import FailingNodes, node_of
+from tests.support.model.job_nodes import node_of_job, pod_place
 from tests.support.model.ledger import Ledger
 from tests.support.model.ledger_nodes import EVICTED
 
@@ -199,7 +199,7 @@ class Server(FailingNodes):
         ref = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
         pod = {"name": f"pod-of-{meta['uid']}", "namespace": NS, "uid": self.new_uid(), "labels": labels}
         pod |= {"ownerReferences": [ref], "creationTimestamp": self.timestamp(), "finalizers": [keys.JOB_TRACKING]}
-        spec, pod["annotations"] = _placed(job)
+        spec, pod["annotations"] = pod_place(job)
         if self.nodeless(job):
             spec["nodeName"], phase = "", "Pending"
         elif spec["nodeName"] not in self.failed_nodes:
@@ -372,35 +372,14 @@ class Server(FailingNodes):
         self.put("jobs", job_rules.with_defaults({"metadata": meta, "spec": {"template": {"spec": {}}}}))
 
 
-def node_of_job(job: str) -> str:
-    """Name of the only node on which there is room for a Job."""
-    return f"node-of-{job}"
-
-
-def domain_of_job(job: str) -> str:
-    """Name of the topology domain in which that node is."""
-    return f"rack-of-{job}"
-
-
 def failed_pod(job: str) -> str:
     """Name of the failed pod of a Job."""
     return f"{job}-0-x"
 
 
-def _placed(job: JSON) -> tuple[JSON, dict[str, str]]:
-    """Spec and annotations of a pod of a Job: its node, and in exclusive placement its topology domain."""
-    name, annotations = (
-        job["metadata"]["name"],
-        (job["spec"]["template"].get("metadata") or {}).get("annotations") or {},
-    )
-    topology = topology_of(annotations)
-    domain = {} if topology is None else {"nodeSelector": {topology: domain_of_job(name)}}
-    return {"nodeName": node_of_job(name), **domain}, annotations
-
-
 def _failed(job: JSON, code: int) -> Pod:
     ended = {"name": "main", "state": {"terminated": {"exitCode": code}}}
     status = {"phase": "Failed", "containerStatuses": [ended], "reason": "Evicted" if code == EVICTED else ""}
-    spec, annotations = _placed(job)
+    spec, annotations = pod_place(job)
     meta = {"name": failed_pod(job["metadata"]["name"]), "labels": {keys.JOB_UID: job["metadata"]["uid"]}}
     return msgspec.convert({"metadata": {**meta, "annotations": annotations}, "spec": spec, "status": status}, Pod)

@@ -8,6 +8,7 @@ from typing import Any
 
 from kube.model.field import SPEC, Path
 from kube.model.jsontree import dig
+from kube.model.meta import JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,28 +138,27 @@ def own_field_locations(
     The readable name has names of items instead of indexes, as in `replicatedJobs[workers].exitCodePolicy`.
     `absent`: instead of these, the fields that have no value where their parents exist.
     """
-    return _locations(spec, tree, SPEC, "", absent=absent)
+    return _locations(spec, tree, SPEC, "", absent=absent) if isinstance(spec, dict) else iter(())
 
 
 def _locations(
-    obj: Any, tree: FieldTree, path: Path, prefix: str, *, absent: bool
+    obj: JSON, tree: FieldTree, path: Path, prefix: str, *, absent: bool
 ) -> Iterator[tuple[str, Path, DroppedField, Any]]:
-    if not isinstance(obj, dict):
-        return
     for key, field in tree.fields.items():
         value = obj.get(key)
         if (value is None) == absent:
             yield f"{prefix}{key}", path.at(key), field, value
     for key, below in tree.objects.items():
-        if (value := obj.get(key)) is not None:
+        if isinstance(value := obj.get(key), dict):
             yield from _locations(value, below, path.at(key), f"{prefix}{key}.", absent=absent)
     for key, below in tree.lists.items():
         value = obj.get(key)
         for i, item in enumerate(value if isinstance(value, list | tuple) else ()):
-            yield from _locations(item, below, path.at(key, i), f"{prefix}{key}[{_label(item, i)}].", absent=absent)
+            if isinstance(item, dict):  # a tenant may write any number of others
+                yield from _locations(item, below, path.at(key, i), f"{prefix}{key}[{_label(item, i)}].", absent=absent)
 
 
-def _label(item: Any, index: int) -> str:
+def _label(item: JSON, index: int) -> str:
     """The name of an item; for one without a name the name that the mutating webhook gives to rules."""
-    name = dig(item, "name")
+    name = item.get("name")
     return name if isinstance(name, str) and name else f"failurePolicyRule{index}"

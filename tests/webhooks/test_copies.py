@@ -20,11 +20,12 @@ from tests.support.objects.reviews import review
 from tests.support.webhook_app import ask
 from tests.webhooks.test_forgotten_fields import whole
 from tests.webhooks.test_policies import Played
-from webhooks.jobset.copies import MAX_BYTES
+from webhooks.jobset.copies import MAX_BYTES, own_values
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.jobset.policies import PolicyChecks
-from webhooks.review import AdmissionRequest, AdmissionResponse
+from webhooks.review import MAX_FIELDS, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
+from webhooks.work import MAX_STEPS, Work
 
 GATES = FeatureGates({"AllAlpha": True})
 HANDLERS = jobset_handlers(engine(GATES))
@@ -251,3 +252,9 @@ def test_every_field_travels():
     assert {re.sub(r"\[\w+\]", ".*", name) for name in annotation(original)} == {*map(".".join, OWN_FIELDS)}
     restored = jsonpatch.apply_patch(sent := worker_copy(original), list(answered(MUTATE_PATH, sent).patch))
     assert {**restored["spec"], "managedBy": MULTIKUEUE} == js["spec"]
+
+
+@pytest.mark.parametrize("item", [None, {}])
+def test_as_many_items_as_a_review_may_have_are_within_its_work(item: JSON | None):
+    spec = {"failurePolicy": {"rules": [item] * MAX_FIELDS}}
+    assert own_values(spec, Work(MAX_STEPS)) == {}, "the schema says what is wrong, not a limit of work"

@@ -25,6 +25,8 @@ MAX_BYTES = 64 * 1024
 """Bytes of the annotation. The API server allows 256 KiB for all annotations of an object."""
 _LISTS = tuple(dict.fromkeys(keys[: keys.index("*")] for keys in OWN_FIELDS if "*" in keys))
 """The lists below `spec` whose items may have such fields."""
+_STEPS_PER_ITEM = 20
+"""Steps of work for an item of these lists, whether or not it has such fields."""
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
@@ -106,7 +108,7 @@ def first_difference(values: Mapping[str, Any] | None, other_values: Mapping[str
 
 def copied_locations(spec: Any, work: Work, *, absent: bool = False) -> Iterator[tuple[str, Path, Any]]:
     """Readable name, path and value of the fields that the Go JobSet does not have (`api.own_field_locations`)."""
-    work.spend(STEPS_PER_PATH * sum(len(items(spec, *keys)) for keys in _LISTS))
+    work.spend(_STEPS_PER_ITEM * sum(len(items(spec, *keys)) for keys in _LISTS))
     for name, path, _, value in own_field_locations(spec, absent=absent):
         work.spend(STEPS_PER_PATH)
         yield name, path, value

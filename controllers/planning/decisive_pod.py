@@ -1,9 +1,14 @@
-"""Finds the decisive pod and the failed container of a failed Job; `onExitCodes` is compared with its exit code. Pure.
+"""Finds the decisive pod of a failed Job, which is the pod because of which the Job failed, and its failed container.
 
-If a FailJob rule decided, the Job controller names the pod. Otherwise the pods are counted as the Job controller counts
-them, and the pod whose failure exceeds the limit is the decisive one. A failed pod counts unless it is being deleted or
-an Ignore rule matches it. (The Job controller deletes the remaining pods of a failed Job, and these fail, too.) If the
-Job failed by its indexes (backoffLimitPerIndex), a pod counts if the index of the pod was not retried after it failed.
+Rules of a JobSet's failure policy may depend on the exit code of this container. The Job controller names the decisive
+pod only if a rule of the Job's podFailurePolicy with the action FailJob matched. In all other cases, this module counts
+failed pods as the Job controller does, in the order in which they ended. The decisive pod is the first pod that exceeds
+the Job's limit of failures:
+- A failed pod counts unless it is being deleted, or a podFailurePolicy rule with the action Ignore matches it. The Job
+  controller deletes the remaining pods of a failed Job, and these pods fail, too.
+- With backoffLimitPerIndex, a failed pod counts only if the Job has not retried the index of the pod after its failure.
+
+Pure.
 """
 
 import re
@@ -22,9 +27,9 @@ BACKOFF_LIMIT = 6
 """The default backoffLimit of Kubernetes."""
 
 MAX_COUNTED = 10_000
-"""At most this many failed pods of one Job are kept to find the decisive one, while further pages of pods are read.
+"""At most this many failed pods of one Job are kept in memory to find the decisive pod.
 
-If a Job has a backoffLimit of 10,000 or more, the last pod that is kept is taken for the decisive one
+If a Job has a backoffLimit of 10,000 or more, the last of the kept pods is taken for the decisive pod
 (`may_have_missed_pods`). Kubernetes deletes finished pods if a cluster has more than 12,500 of them
 (kube-controller-manager, --terminated-pod-gc-threshold).
 """
@@ -33,7 +38,7 @@ _KILL_CODES = {137, 143}
 """Exit codes of containers that SIGKILL or SIGTERM has ended."""
 
 _INDEX_REASONS = {"FailedIndexes", "MaxFailedIndexesExceeded"}
-"""Failure reasons of a Job that failed by its indexes."""
+"""Failure reasons of a Job in which too many completion indexes failed (backoffLimitPerIndex)."""
 
 _FAIL_JOB_MESSAGE = re.compile(
     r"(?:Container (?P<container>\S+) for p|^P)od [^\s/]+/(?P<pod>\S+)"
@@ -44,10 +49,11 @@ _FAIL_JOB_MESSAGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FailedContainer:
-    """A failed pod and its failed container. `pod` is empty if no pod is known, `container` if no container failed.
+    """A failed pod and its failed container.
 
-    `message`: the last part of the container's termination message. `kubelet_reason`: the kubelet's reason
-    for the end of the container or pod, empty if the kubelet gives no reason.
+    - `pod`, `node`: names; both are empty if no pod is known. `container`: empty if no container failed.
+    - `message`: the last part of the container's termination message.
+    - `kubelet_reason`: why the container or pod ended, according to the kubelet; empty if the kubelet gives no reason.
     """
 
     pod: str = ""
@@ -66,7 +72,7 @@ class FailedContainer:
 
 
 def failed_container(pod: FailedPod, end: Ended | None) -> FailedContainer:
-    """The record of a failed pod. `end`: how its failed container ended, None if no container of the pod failed."""
+    """The `FailedContainer` of a pod. `end`: how its failed container ended; None if no container of the pod failed."""
     if end is None:
         return FailedContainer(pod.name, pod.node, kubelet_reason=pod.kubelet_reason)
     return FailedContainer(
@@ -75,9 +81,9 @@ def failed_container(pod: FailedPod, end: Ended | None) -> FailedContainer:
 
 
 def container_named_by(job: Job) -> FailedContainer:
-    """The pod that matched a FailJob rule, from the message of the failed Job: the pod may be deleted already.
+    """The pod that a FailJob rule matched, as the message of the failed Job names it.
 
-    Empty if the message names no pod or no exit code.
+    The message is used if the pod itself is already deleted. Empty if the message names no pod or no exit code.
     """
     match = _failure_match(job)
     if match is None or match["code"] is None:
@@ -86,25 +92,26 @@ def container_named_by(job: Job) -> FailedContainer:
 
 
 def _failure_match(job: Job) -> re.Match[str] | None:
+    """The match of `_FAIL_JOB_MESSAGE` in the message of a failed Job; None if no FailJob rule decided."""
     return _FAIL_JOB_MESSAGE.search(job.failure.message) if job.failure else None
 
 
 def decides_by_pods(job: Job) -> bool:
-    """Whether the Job failed because of a pod, and not by its deadline."""
+    """Whether the Job failed because of its pods, and not because of its deadline."""
     return job.failure is not None and job.failure.reason != "DeadlineExceeded"
 
 
 def decisive_pod(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> FailedPod | None:
-    """The pod by which the Job failed; None if that pod is not among `pods`, or the Job did not fail by a pod."""
+    """The pod because of which the Job failed; None if no pod is the reason, or the pod is not among `pods`."""
     counted_pods = _counted_pods(job, rjob, pods)
     return counted_pods[-1] if counted_pods else None
 
 
 def candidates(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> tuple[FailedPod, ...]:
-    """The failed pods, among `pods`, that may be the decisive pod of the Job, or its pod that failed first.
+    """Those of `pods` that have to be kept to find the decisive pod, or the pod that failed first.
 
-    Pods are read page by page: keep the candidates of the pages so far, add the pods of the next page, and call this
-    again.
+    A caller that reads pods page by page keeps the candidates of the pages so far, adds the pods of the next page, and
+    calls this function again.
     """
     deleting = [pod for pod in pods if pod.deleting]
     first_failures = (_first_failure(subset) for subset in (pods, deleting, without_victims(job, pods)))
@@ -114,9 +121,9 @@ def candidates(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> tupl
 
 
 def candidates_of(js: JobSet, jobs: Iterable[Job]) -> Callable[[str, Sequence[FailedPod]], Sequence[FailedPod]]:
-    """A function that gives the `candidates` for the UID of a Job and its failed pods.
+    """A function (UID of a Job, its failed pods) -> `candidates`.
 
-    It gives no pods for a Job whose ReplicatedJob is not in the set.
+    The function returns no pods for a Job whose ReplicatedJob is not in the set.
     """
     rjobs = {rjob.name: rjob for rjob in js.spec.replicated_jobs}
     by_uid = {job.metadata.uid: job for job in jobs}
@@ -130,7 +137,7 @@ def candidates_of(js: JobSet, jobs: Iterable[Job]) -> Callable[[str, Sequence[Fa
 
 
 def may_have_missed_pods(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> bool:
-    """Whether the true decisive pod may be missing in `pods`, because more than `MAX_COUNTED` failed pods count."""
+    """Whether the decisive pod may be missing in `pods`, because more than `MAX_COUNTED` failed pods count."""
     if job.failure is None or len(pods) < MAX_COUNTED:
         return False
     limit = _failure_limit(rjob.job_spec, job.failure.reason)
@@ -138,7 +145,7 @@ def may_have_missed_pods(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod
 
 
 def _counted_pods(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> list[FailedPod]:
-    """The pods that count, in order of their end, up to the decisive one; empty if the Job did not fail by a pod."""
+    """The failed pods that count, in order of their end, up to the decisive pod; empty if no pod is the reason."""
     failure = job.failure
     if failure is None or not decides_by_pods(job):
         return []
@@ -154,7 +161,11 @@ def _counted_pods(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> l
 
 
 def end_of_container(job: Job, pod: FailedPod, name: str) -> Ended | None:
-    """The failed container of a pod: the one that the Job's message names, else `name`, else the first that failed."""
+    """How the failed container of a pod ended; None if no container failed.
+
+    The failed container is the container that the Job's message names, else container `name`, else the container that
+    failed first.
+    """
     match = _failure_match(job)
     container_name = (match["container"] if match else "") or name
     return next((end for end in pod.ends if end.container == container_name), None) or _first_end(pod.ends)
@@ -177,9 +188,9 @@ def first_matching_end(requirement: OnExitCodes, ends: Sequence[Ended]) -> Ended
 
 
 def first_failed_container(pods: Sequence[FailedPod]) -> FailedContainer:
-    """The container that failed first, and its pod. Of two that failed at the same time the first by pod name counts.
+    """The container that failed first, and its pod. Among containers that failed at the same time, pod names decide.
 
-    If no container failed, the pod that was the first to be refused or evicted by its kubelet.
+    If no container failed, the result is the pod that was the first to be refused or evicted by its kubelet.
     """
     if first := _first_failure(pods):
         return failed_container(*first)
@@ -188,10 +199,11 @@ def first_failed_container(pods: Sequence[FailedPod]) -> FailedContainer:
 
 
 def without_victims(job: Job, pods: Sequence[FailedPod]) -> Sequence[FailedPod]:
-    """The failed pods of a Job, without those that ended because the Job had already failed.
+    """The failed pods of a Job, without the pods that ended because the Job had already failed (victims).
 
-    Once the Job controller has decided (FailureTarget), it deletes the pods that still run. Most are gone when the Job
-    is Failed and its pods are listed; a pod that its kubelet has just ended, with 137 or 143, may still be there.
+    When the Job controller sets the condition FailureTarget, it deletes the pods that still run. Most of these pods are
+    gone when the Job gets the condition Failed and its pods are listed. A pod that its kubelet has just killed (exit
+    code 137 or 143) may still be there.
     """
     target = find(job.status.conditions, keys.JOB_FAILURE_TARGET)
     decided_at = (target.last_transition_time or "") if target is not None and target.status == "True" else ""
@@ -206,11 +218,13 @@ def _is_victim(pod: FailedPod, decided_at: str) -> bool:
 
 
 def _first_failure(pods: Sequence[FailedPod]) -> tuple[FailedPod, Ended] | None:
+    """The pod with the container that failed first, and how the container ended; None if no container failed."""
     ends = ((pod, end) for pod in pods if (end := _first_end(pod.ends)))
     return min(ends, key=lambda pod_and_end: (pod_and_end[1].ended_at, pod_and_end[0].name), default=None)
 
 
 def _first_end(ends: Sequence[Ended]) -> Ended | None:
+    """The earliest of these ends of containers; None if there is none."""
     return min(ends, key=lambda end: end.ended_at, default=None)
 
 
@@ -219,12 +233,15 @@ def _end_order(pod: FailedPod) -> tuple[str, str]:
 
 
 def _is_counted(rule_action: str, pod: FailedPod, retries: int) -> bool:
-    """Whether a failed pod counts. `rule_action`: see `_rule_action`. `retries`: failures that an index may have."""
+    """Whether a failed pod counts. `retries`: how many times the Job retries a completion index.
+
+    `rule_action`: the result of `_rule_action`.
+    """
     return rule_action == "FailIndex" or (rule_action != "Ignore" and pod.index_failures >= retries)
 
 
 def _failure_limit(job_spec: JSON, reason: str) -> int:
-    """How many pods, or indexes, may fail before the Job fails for `reason`."""
+    """How many pods, or completion indexes, may fail before the Job fails for `reason`."""
     if reason in _INDEX_REASONS:
         indexes: int | None = job_spec.get("maxFailedIndexes") if reason == "MaxFailedIndexesExceeded" else None
         return indexes or 0
@@ -238,6 +255,7 @@ def _rule_action(rules: Sequence[JSON], pod: FailedPod) -> str:
 
 
 def _rule_matches(rule: JSON, pod: FailedPod) -> bool:
+    """Whether a rule of a podFailurePolicy matches the pod."""
     codes = rule.get("onExitCodes")
     if codes is not None:
         requirement = OnExitCodes(

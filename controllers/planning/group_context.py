@@ -1,4 +1,10 @@
-"""The scheduling groups and Jobs of one set, and facts that decisions about groups derive from them. Pure."""
+"""The scheduling groups and Jobs of one JobSet, and what follows from their state for decisions about groups. Pure.
+
+A group is a PodGroup, whose members are pods, or a CompositePodGroup (here: composite), whose members are groups. A
+group without a parent is a root, and a root with all groups below it is a tree. A gang is a group whose members
+kube-scheduler places together. The Workload lists the templates of the groups. An attempt is the time between two
+restarts of the set. See docs/glossary.md#gang-scheduling.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +23,7 @@ from kube.model.meta import find, is_true
 
 @dataclass(frozen=True, slots=True)
 class OwnedGroups:
-    """The groups of a set by kind and name, and its Workloads by name."""
+    """The groups that exist for a set, by kind and name, and its Workloads, by name."""
 
     workloads: Mapping[str, StoredWorkload]
     groups: Mapping[tuple[str, str], StoredGroup]
@@ -29,7 +35,10 @@ class OwnedGroups:
         return cls({workload.metadata.name: workload for workload in known.workloads}, groups)
 
     def removals(self, *, workload: bool, keep: Iterable[tuple[str, str]] = ()) -> tuple[Action, ...]:
-        """Deletions of all groups that are not in `keep`, as (kind, name), and, with `workload`, of the Workloads."""
+        """Deletions of all groups whose (kind, name) is not in `keep` and, with `workload`, of the Workloads.
+
+        Objects that are being deleted already are left out.
+        """
         kept_names = {*keep}
         workloads = [((WORKLOAD, name), stored.metadata) for name, stored in self.workloads.items() if workload]
         groups = [
@@ -46,13 +55,14 @@ class OwnedGroups:
 
 @dataclass(frozen=True, slots=True)
 class GroupContext:
-    """One set with `spec.scheduling`, computed once for a plan.
+    """The data about one set with `spec.scheduling` that decisions about groups need. A plan computes them once.
 
     - `wanted`: the trees of groups that the spec wants. `owned`: the groups that exist.
     - `active`: Jobs of this attempt that exist and have not ended, by name. `previous`: Jobs of an earlier attempt.
-    - `leftovers`: names of Jobs of which pods of earlier attempts still exist; None: not known.
-    - `completed`: names of completed Jobs. `unfinished_pods`: how many pods have still to succeed, by name of the Job,
-      for each Job of which a pod has succeeded.
+    - `leftovers`: names of the Jobs of which pods of earlier attempts still exist; None: not known.
+    - `completed`: names of completed Jobs.
+    - `unfinished_pods`: by name of the Job, how many of its pods have still to succeed. A Job without a succeeded pod
+      is left out.
     """
 
     js: JobSet
@@ -92,7 +102,10 @@ def group_context(
 
 
 def is_misplaced(child: Child, wanted: Forest | None) -> bool:
-    """Whether a suspended Job names a wrong group. The Job has to be deleted, since the field is immutable."""
+    """Whether the pod template of a suspended Job names a wrong group.
+
+    The Job has to be deleted, since the field is immutable.
+    """
     if not child.job.spec.suspend or child.deleting:
         return False
     group = None if wanted is None else wanted.of_job(child.name)
@@ -100,9 +113,9 @@ def is_misplaced(child: Child, wanted: Forest | None) -> bool:
 
 
 def required_members(ctx: GroupContext, group: Group) -> int | None:
-    """How many members of a gang are placed together; not more than have still to end (kubernetes#142330).
+    """How many members of a gang are placed together: no more than have not succeeded yet (kubernetes#142330).
 
-    None if the group is not a gang, or all its members have ended. The stored number then stays.
+    None if the group is not a gang, or all its members have succeeded. The number in the stored group then stays.
     """
     if group.gang_size is None:
         return None
@@ -125,36 +138,42 @@ def _is_unfinished(ctx: GroupContext, group: Group) -> bool:
 
 
 def has_waiting_pods(ctx: GroupContext, group: Group) -> bool:
-    """Whether a Job in or below the group has pods that are not ready. They may wait for members that have ended."""
+    """Whether a Job in or below the group has pods that are not ready.
+
+    Such pods may wait until as many members exist as the group requires, even if some members have ended already.
+    """
     children = [ctx.active[job] for job, _ in jobs_below(group) if job in ctx.active]
     return any(not is_job_ready(child.job) for child in children)
 
 
-def held_roots(ctx: GroupContext) -> set[str]:
-    """Names of the root groups whose trees have to wait.
+def roots_with_ending_pods(ctx: GroupContext) -> set[str]:
+    """Names of the roots whose trees have ending pods or may have them. No Job may start in such a tree.
 
-    Pods of an earlier attempt may still end in such a tree, or a Job of the tree is being deleted.
+    The pods belong to an earlier attempt, or to a Job that is suspended, is being deleted or has to be deleted.
     """
     wanted, leftovers = ctx.wanted, ctx.leftovers
-    # The groups of leftover pods are not known if the spec no longer has their Job.
+    # If the spec no longer has the Job of leftover pods, the group of the pods is not known.
     if leftovers is None or (leftovers and not leftovers <= _job_names(ctx.js)):
         return {root.name for root in wanted.roots}
     ending = [child for child in ctx.active.values() if child.deleting or _is_ending(ctx, child)]
     ending_jobs = leftovers.union(child.name for child in (*ctx.previous, *ending))
-    # The group of a Job that the spec no longer has is not known, but it was a group of the same ReplicatedJob.
-    removed_from = {child.replicated_job for child in ctx.previous if wanted.of_job(child.name) is None}
-    roots = {root.name for root in wanted.roots if removed_from and not removed_from.isdisjoint(root.replicated_jobs)}
+    # The group of a Job that the spec no longer has is not known, but it was a group of the Job's ReplicatedJob.
+    shrunk_names = {child.replicated_job for child in ctx.previous if wanted.of_job(child.name) is None}
+    roots = {root.name for root in wanted.roots if shrunk_names and not shrunk_names.isdisjoint(root.replicated_jobs)}
     return roots.union(root.name for job in ending_jobs if (root := wanted.root_of_job(job)) is not None)
 
 
 def _is_ending(ctx: GroupContext, child: Child) -> bool:
-    """Whether a suspended Job has to be deleted, or still has pods, which count as members until they are gone."""
+    """Whether a Job is suspended, and has to be deleted or still has pods.
+
+    kube-scheduler counts the pods as members of their group until they are gone.
+    """
     status = child.job.status
     return is_misplaced(child, ctx.wanted) or (child.job.spec.suspend and bool(status.active or status.terminating))
 
 
 def is_scheduled(ctx: GroupContext, group: Group) -> bool:
-    """Whether kube-scheduler has scheduled a PodGroup, or all its Jobs are ready or have completed."""
+    """Whether a PodGroup is scheduled: kube-scheduler reports it, or all Jobs of the group are ready or completed."""
     stored = ctx.owned.groups.get((POD_GROUP, group.name))
     if stored is not None and is_true(stored.status.conditions or (), INITIALLY_SCHEDULED):
         return True
@@ -168,7 +187,10 @@ def _is_running_and_ready(ctx: GroupContext, job: str) -> bool:
 
 
 def refusal(ctx: GroupContext, group: Group) -> str:
-    """The message of kube-scheduler about a PodGroup that it cannot place; empty if it can, or without pods."""
+    """The message of kube-scheduler about a PodGroup that it cannot place.
+
+    Empty if kube-scheduler has placed the group or has not reported about it, or if the group has no pods.
+    """
     stored = ctx.owned.groups.get((POD_GROUP, group.name))
     condition = None if stored is None else find(stored.status.conditions or (), INITIALLY_SCHEDULED)
     if condition is None or is_scheduled(ctx, group):

@@ -1,10 +1,12 @@
-"""Decides about the scheduling groups of one JobSet (`spec.scheduling`), and which Jobs they allow to run. Pure.
+"""Decides which scheduling groups of one JobSet to create, change and delete, and which Jobs may run. Pure.
 
-A Job starts only when all groups of its tree exist as the spec wants them, and no Job of an earlier attempt is left in
-the tree: kube-scheduler counts terminating pods as members, and would schedule new pods one by one.
+With `spec.scheduling`, kube-scheduler places the pods of a JobSet by groups of the API scheduling.k8s.io: a PodGroup
+has pods as members, and a CompositePodGroup (here: composite) has other groups. A group without a parent is a root, and
+a root with all groups below it is a tree. A Workload object lists the templates of all groups of the set.
 
-`decide` handles these cases in this order: the API server does not serve groups, the set is suspended, Jobs run without
-groups, and the set runs with groups (`_arrange`).
+A Job may run only when all groups of its tree exist as the spec wants them, and the tree has no Job of an earlier
+attempt (the time before the last restart of the set). kube-scheduler counts terminating pods of an earlier attempt as
+members of a group, and would schedule new pods one by one.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,26 +27,26 @@ from controllers.planning.group_context import (
     OwnedGroups,
     group_context,
     has_waiting_pods,
-    held_roots,
     is_scheduled,
     jobs_below,
     refusal,
     required_members,
+    roots_with_ending_pods,
 )
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import KnownGroups
 from kube.model.meta import JSON
 
 NOT_A_WARNING = {"Created", "Suspended", "WaitingForOldGroups", "Discovering", "JobsWithoutGroups"}
-"""Reasons of the condition that need no Warning event."""
+"""Reasons of the condition SchedulingObjectsReady for which no Warning event is sent."""
 
 WORKLOAD_LEVEL, ROOT_LEVEL, INNER_LEVEL, POD_GROUP_LEVEL = range(4)
-"""The order in which objects are created: the Workload, composites at the root, composites below them, PodGroups.
+"""The levels in order of creation: the Workload, root composites, composites with a parent, PodGroups.
 
 `api.gangs` builds at most two levels of composites above the PodGroups. Kubernetes allows three (KEP-6012).
 """
 
-State = tuple[bool, str, str]
+ConditionState = tuple[bool, str, str]
 """Status, reason and message of a condition."""
 
 
@@ -52,33 +54,36 @@ State = tuple[bool, str, str]
 class GroupPlan:
     """What to do about groups.
 
-    - `forest`: the trees that the spec wants; None: the set runs without groups.
-    - `condition`: the condition SchedulingObjectsReady; None: not changed.
-    - `is_scheduled`: whether every group was scheduled. `refused_groups`: (name, message) of each PodGroup that
-      kube-scheduler cannot place.
-    - `startable`: names of the Jobs in groups that may run; None: all. Jobs without a group may run, too, unless
-      `is_closed`.
-    - `is_final`: whether `forest` is final. It becomes final when it is known which groups the API server serves.
-    - `is_freed`: whether the set is suspended, and its groups are gone or being deleted.
+    - `forest`: all trees that the spec wants; None: the set runs without groups.
+    - `actions`: creations, patches and deletions of groups and of the Workload.
+    - `condition`: the new condition SchedulingObjectsReady; None: it does not change.
+    - `is_scheduled`: whether kube-scheduler has scheduled every PodGroup. `refused_groups`: name of each PodGroup that
+      kube-scheduler cannot place, with its message.
+    - `startable_jobs`: names of the Jobs with a group that may run; None: all Jobs may run. A Job without a group may
+      run in any case, except if the set has too many Jobs (`is_closed`).
+    - `is_final`: False while this process does not know yet which groups the API server serves: `forest` may change.
+    - `is_freed`: whether the set is suspended, and its groups are deleted or being deleted.
     """
 
     forest: Forest | None
     actions: tuple[Action, ...] = ()
-    condition: State | None = None
+    condition: ConditionState | None = None
     is_scheduled: bool = False
     refused_groups: tuple[tuple[str, str], ...] = ()
-    startable: frozenset[str] | None = None
+    startable_jobs: frozenset[str] | None = None
     is_final: bool = True
     is_freed: bool = False
 
     def may_run(self, job: str) -> bool:
         """Whether groups allow the Job to be created or resumed."""
-        return self.startable is None or job in self.startable or (not self.is_closed and self.group_of(job) is None)
+        if self.startable_jobs is None or job in self.startable_jobs:
+            return True
+        return not self.is_closed and self.group_of(job) is None
 
     @property
     def is_closed(self) -> bool:
         """Whether no Job may run, in a group or not, because the set has too many Jobs."""
-        return self.forest is None and self.startable is not None
+        return self.forest is None and self.startable_jobs is not None
 
     def group_of(self, job: str) -> Group | None:
         """The PodGroup that the pods of a Job have to name; None if the Job has no group."""
@@ -93,28 +98,30 @@ def decide(
     leftovers: frozenset[str] | None = frozenset(),
     creation_limit: int = DEFAULT_LIMITS.new_groups,
 ) -> GroupPlan:
-    """What to do about groups. `is_released` says which ReplicatedJobs may start.
+    """What to do about groups.
 
-    `known`: the stored groups; None: the set has none and wants none, or the manager has no caches of groups.
-    `leftovers`: names of Jobs of which pods of earlier attempts still exist; None: not known. `creation_limit`: how
-    many groups one plan creates.
+    - `known`: the groups that exist; None: the set has none and wants none, or the manager has no caches of groups.
+    - `is_released`: says whether a ReplicatedJob may start, according to the order in which ReplicatedJobs start.
+    - `leftovers`: names of the Jobs of which pods of earlier attempts still exist; None: not known.
+    - `creation_limit`: how many groups one plan creates.
     """
     if js.spec.scheduling is not None and grouped_jobs(js) > MAX_JOBS:
         message = f"no Job is created: a JobSet with spec.scheduling may have {MAX_JOBS} Jobs, split it"
-        return GroupPlan(None, condition=(False, "TooManyJobs", message), startable=frozenset(), is_final=False)
+        return GroupPlan(None, condition=(False, "TooManyJobs", message), startable_jobs=frozenset(), is_final=False)
     wanted_forest = forest(js)
     if known is None or wanted_forest is None:
         return GroupPlan(wanted_forest, () if known is None else OwnedGroups.from_known(known).removals(workload=True))
-    unavailable = _why_unavailable(wanted_forest, known)
-    if unavailable is not None:
-        return _without_api(js, wanted_forest, *unavailable, required=known.required)
+    reason_and_message = _why_unavailable(wanted_forest, known)
+    if reason_and_message is not None:
+        return _plan_without_api(js, wanted_forest, *reason_and_message, required=known.required)
     ctx = group_context(js, wanted_forest, OwnedGroups.from_known(known), children, leftovers)
     if js.spec.suspend:
-        return _free_groups(ctx)
+        return _plan_of_suspended_set(ctx)
     if any(_is_ungrouped(ctx, child) for child in ctx.active.values()):
         message = "Jobs run that were started without groups: the next attempt has them"
         return GroupPlan(None, condition=(False, "JobsWithoutGroups", message))
-    return _arrange(ctx, {rjob.name for rjob in js.spec.replicated_jobs if is_released(rjob)}, creation_limit)
+    released_names = {rjob.name for rjob in js.spec.replicated_jobs if is_released(rjob)}
+    return _plan_of_running_set(ctx, released_names, creation_limit)
 
 
 def release_groups(known: KnownGroups | None) -> tuple[Action, ...]:
@@ -123,33 +130,40 @@ def release_groups(known: KnownGroups | None) -> tuple[Action, ...]:
 
 
 def _why_unavailable(wanted_forest: Forest, known: KnownGroups) -> tuple[str, str] | None:
-    """Reason and message if groups cannot be created, else None."""
+    """Reason and message for the condition if the wanted groups cannot be created; None if they can."""
     if known.error is not None:
         return known.error
     missing = missing_api(wanted_forest, known.served)
     return (missing.reason, missing.message) if missing else None
 
 
-def _without_api(js: JobSet, wanted_forest: Forest, reason: str, message: str, *, required: bool) -> GroupPlan:
-    """The plan if the API server lacks something: Jobs wait or, if groups are not `required`, run without groups."""
+def _plan_without_api(js: JobSet, wanted_forest: Forest, reason: str, message: str, *, required: bool) -> GroupPlan:
+    """The plan if groups cannot be created. Jobs wait if groups are `required`, else they run without groups."""
     if reason == "Discovering" and any(c.type == keys.GROUPS_READY for c in js.status.conditions):
         # The manager has just started. In a moment it knows whether the stored condition is still true.
-        return GroupPlan(wanted_forest, startable=frozenset(), is_final=False)
+        return GroupPlan(wanted_forest, startable_jobs=frozenset(), is_final=False)
     if required or reason in {"Discovering", "NameConflict"}:
-        condition = False, reason, f"no Job is created: {message}"
-        return GroupPlan(wanted_forest, condition=condition, startable=frozenset(), is_final=reason != "Discovering")
+        return GroupPlan(
+            wanted_forest,
+            condition=(False, reason, f"no Job is created: {message}"),
+            startable_jobs=frozenset(),
+            is_final=reason != "Discovering",
+        )
     message = f"{message}. The Jobs run without groups, as scheduling.whenUnavailable is Ignore"
     return GroupPlan(None, condition=(False, reason, message))
 
 
 def _is_ungrouped(ctx: GroupContext, child: Child) -> bool:
-    """Whether a Job runs without its wanted group. Other pods of the group would wait for the Job's pods forever."""
+    """Whether a Job runs whose pods name no group, although the spec wants a group for the Job.
+
+    Its pods never become members. So the pods of other Jobs in the same group would wait for them forever.
+    """
     has_group = bool(child.job.spec.template.spec.pod_group)
     return child.may_run and not has_group and ctx.wanted.of_job(child.name) is not None
 
 
-def _free_groups(ctx: GroupContext) -> GroupPlan:
-    """The plan of a suspended set, which deletes its groups as soon as all its Jobs are suspended."""
+def _plan_of_suspended_set(ctx: GroupContext) -> GroupPlan:
+    """Deletes the groups and the Workload as soon as all Jobs of the set are suspended."""
     are_suspended = all(child.job.spec.suspend for child in ctx.active.values())
     actions = ctx.owned.removals(workload=True) if are_suspended else ()
     condition = False, "Suspended", "the set is suspended and has no groups"
@@ -158,9 +172,10 @@ def _free_groups(ctx: GroupContext) -> GroupPlan:
 
 @dataclass(frozen=True, slots=True)
 class _ObjectPlan:
-    """What to do about one group or Workload. `is_ready`: Jobs may start with it. `is_missing`: it does not exist.
+    """What to do about one group, or about the Workload.
 
-    `is_ending`: it is being deleted, which finalizers delay until its pods have ended.
+    - `is_ready`: Jobs may start with the object. `is_missing`: the object does not exist.
+    - `is_ending`: the object is being deleted. Finalizers keep a PodGroup until its pods have ended.
     """
 
     is_ready: bool
@@ -172,28 +187,39 @@ class _ObjectPlan:
 _READY, _MISSING = _ObjectPlan(is_ready=True), _ObjectPlan(is_ready=False, is_missing=True)
 
 
-def _arrange(ctx: GroupContext, released: set[str], creation_limit: int) -> GroupPlan:
-    """The plan of a running set: create groups of released ReplicatedJobs, delete unwanted groups, start Jobs."""
+def _plan_of_running_set(ctx: GroupContext, released_names: set[str], creation_limit: int) -> GroupPlan:
+    """Creates groups of released ReplicatedJobs, deletes groups that the spec no longer wants, and lets Jobs start."""
     roots = ctx.wanted.roots
-    workload = _workload_plan(ctx) if roots else _READY
-    groups_and_parents = [(root, group, parent) for root in roots for group, parent in root.with_parents()]
+    groups_with_parents = [(root, group, parent) for root in roots for group, parent in root.with_parents()]
     released_groups = [
         (root, group, parent)
-        for root, group, parent in groups_and_parents
-        if not released.isdisjoint(group.replicated_jobs)
+        for root, group, parent in groups_with_parents
+        if not released_names.isdisjoint(group.replicated_jobs)
     ]
-    group_plans = [(root.name, _group_plan(ctx, group, parent)) for root, group, parent in released_groups]
-    missing = [entry for entry, (_, plan) in zip(released_groups, group_plans, strict=True) if plan.is_missing]
-    # After a restart, groups of later stages may exist already, and stay.
-    removals = ctx.owned.removals(
-        workload=not roots, keep=((group.kind, group.name) for _, group, _ in groups_and_parents)
+    workload_plan = _workload_plan(ctx) if roots else _READY
+    group_plans = [_group_plan(ctx, group, parent) for _, group, parent in released_groups]
+    is_ending = workload_plan.is_ending or any(plan.is_ending for plan in group_plans)
+
+    missing_groups = [
+        (group, parent)
+        for (_, group, parent), plan in zip(released_groups, group_plans, strict=True)
+        if plan.is_missing
+    ]
+    # Groups of ReplicatedJobs that start later may exist already, since before a restart. They are kept.
+    wanted_names = ((group.kind, group.name) for _, group, _ in groups_with_parents)
+    actions = (
+        *workload_plan.actions,
+        *(action for plan in group_plans for action in plan.actions),
+        *_creations(ctx, missing_groups, creation_limit),
+        *ctx.owned.removals(workload=not roots, keep=wanted_names),
     )
-    changes = [action for _, plan in group_plans for action in plan.actions]
-    actions = (*workload.actions, *changes, *_creations(ctx, missing, creation_limit), *removals)
-    not_ready = {root for root, plan in group_plans if not plan.is_ready}
-    closed_roots = not_ready | held_roots(ctx) if workload.is_ready else {root.name for root in roots}
-    pod_groups = [group for _, group, _ in groups_and_parents if not group.is_composite]
-    is_ending = workload.is_ending or any(plan.is_ending for _, plan in group_plans)
+
+    waiting_roots = {root.name for root in roots}
+    if workload_plan.is_ready:
+        waiting_roots = roots_with_ending_pods(ctx).union(
+            root.name for (root, _, _), plan in zip(released_groups, group_plans, strict=True) if not plan.is_ready
+        )
+    pod_groups = [group for _, group, _ in groups_with_parents if not group.is_composite]
     return GroupPlan(
         ctx.wanted,
         actions,
@@ -201,13 +227,18 @@ def _arrange(ctx: GroupContext, released: set[str], creation_limit: int) -> Grou
         # The status of a group that is being deleted describes pods of the earlier attempt.
         is_scheduled=bool(pod_groups) and not is_ending and all(is_scheduled(ctx, group) for group in pod_groups),
         refused_groups=tuple((group.name, message) for group in pod_groups if (message := refusal(ctx, group))),
-        startable=frozenset(job for root in roots if root.name not in closed_roots for job, _ in jobs_below(root)),
+        startable_jobs=frozenset(
+            job for root in roots if root.name not in waiting_roots for job, _ in jobs_below(root)
+        ),
     )
 
 
-def _creations(ctx: GroupContext, missing: list[tuple[Group, Group, str]], limit: int) -> list[CreateGroup]:
-    """Creations of up to `limit` missing groups, upper levels first; the next plan creates more."""
-    by_level = sorted(((_level(group, parent), group, parent) for _, group, parent in missing), key=itemgetter(0))
+def _creations(ctx: GroupContext, missing_groups: list[tuple[Group, str]], limit: int) -> list[CreateGroup]:
+    """Creations of up to `limit` groups, upper levels first. The next plan creates more.
+
+    `missing_groups`: each group with the name of its parent.
+    """
+    by_level = sorted(((_level(group, parent), group, parent) for group, parent in missing_groups), key=itemgetter(0))
     return [
         CreateGroup(group.kind, group.name, partial(_body, ctx, group, parent), level)
         for level, group, parent in by_level[:limit]
@@ -215,12 +246,12 @@ def _creations(ctx: GroupContext, missing: list[tuple[Group, Group, str]], limit
 
 
 def _workload_plan(ctx: GroupContext) -> _ObjectPlan:
-    """What to do about the Workload, whose templates follow the spec."""
+    """What to do about the Workload. A Workload whose templates differ from the spec is patched."""
     name, body = ctx.wanted.workload, build_workload(ctx.js, ctx.wanted)
     stored = ctx.owned.workloads.get(name)
     if stored is None:
         return _ObjectPlan(is_ready=False, actions=(CreateGroup(WORKLOAD, name, lambda: body, WORKLOAD_LEVEL),))
-    if not _is_usable(ctx, stored, ()):
+    if not _is_usable(ctx, stored, jobs=()):
         return _ObjectPlan(is_ready=False, is_ending=True)
     templates = {key: value for key, value in body["spec"].items() if key != "controllerRef"}
     if contains(stored.spec, templates):
@@ -231,21 +262,22 @@ def _workload_plan(ctx: GroupContext) -> _ObjectPlan:
 
 
 def _group_plan(ctx: GroupContext, group: Group, parent: str) -> _ObjectPlan:
-    """What to do about a group. `parent`: name of the composite above it, empty for a root."""
+    """What to do about a group. `parent`: name of the composite above the group, empty for a root."""
     kind = group.kind
     stored = ctx.owned.groups.get((kind, group.name))
     if stored is None:
         return _MISSING
-    if not _is_usable(ctx, stored, group.jobs):
+    if not _is_usable(ctx, stored, (job for job, _ in group.jobs)):
         return _ObjectPlan(is_ready=False, is_ending=True)
     if not is_same(stored, group, parent):
-        # The spec was changed while the set was suspended, or somebody has changed the group. These fields are
+        # Somebody has changed the group, or has changed the spec while the set was suspended. The compared fields are
         # immutable, so the group is deleted and created again.
         return _ObjectPlan(is_ready=False, actions=(DeleteGroup(kind, group.name, stored.metadata.uid),))
     gang, required = stored.spec.scheduling_policy.gang, required_members(ctx, group)
     if gang is None or required is None or gang.count == required:
         return _READY
-    # Jobs wait for the patch if the stored number is too small: kube-scheduler would place a part of the gang.
+    # With a smaller number than required, kube-scheduler would place only a part of the gang, so Jobs wait for the
+    # patch. A larger number is patched if it is larger than the spec says, or pods may wait for more members than come.
     if gang.count < required or gang.count > (group.gang_size or 0) or has_waiting_pods(ctx, group):
         body = _body(ctx, group, parent)
         policy = {"spec": {"schedulingPolicy": body["spec"]["schedulingPolicy"]}}
@@ -257,20 +289,27 @@ def _group_plan(ctx: GroupContext, group: Group, parent: str) -> _ObjectPlan:
 
 
 def _body(ctx: GroupContext, group: Group, parent: str) -> JSON:
-    """The body of a new group."""
+    """The body of a new group. A gang gets the number of members that are placed together now."""
     return build_group(ctx.js, ctx.wanted, group, parent, required_members(ctx, group) or group.gang_size)
 
 
-def _is_usable(ctx: GroupContext, stored: StoredGroup | StoredWorkload, members: Iterable[tuple[str, int]]) -> bool:
-    """Whether pods can join the group. A group that is being deleted works as long as Jobs of its members run."""
+def _is_usable(ctx: GroupContext, stored: StoredGroup | StoredWorkload, jobs: Iterable[str]) -> bool:
+    """Whether pods can join a group. `jobs`: names of the Jobs whose pods are members.
+
+    Pods can join a group that is being deleted as long as one of its Jobs runs and is not being deleted.
+    """
     if stored.metadata.deletion_timestamp is None:
         return True
-    running = [child for job, _ in members if (child := ctx.active.get(job)) and not child.job.spec.suspend]
-    return any(not child.deleting for child in running)
+    children = (child for job in jobs if (child := ctx.active.get(job)))
+    return any(not child.job.spec.suspend and not child.deleting for child in children)
 
 
-def _ready_condition(groups: int, *, is_ending: bool, is_complete: bool) -> State | None:
-    """The condition SchedulingObjectsReady; None while groups are being created, which is too short to report."""
+def _ready_condition(groups: int, *, is_ending: bool, is_complete: bool) -> ConditionState | None:
+    """The condition SchedulingObjectsReady; None while groups are being created, a time too short to report.
+
+    `groups`: how many groups the set needs now. `is_ending`: a group is being deleted. `is_complete`: no group has to
+    be written.
+    """
     if is_ending:
         # The message has no names or numbers, which would change with each deleted group and cause a write.
         message = "groups of an earlier attempt are being deleted: PodGroups stay until their pods have ended"
@@ -281,6 +320,7 @@ def _ready_condition(groups: int, *, is_ending: bool, is_complete: bool) -> Stat
 
 
 def _level(group: Group, parent: str) -> int:
+    """The level of a group, as in `WORKLOAD_LEVEL` and the following constants."""
     if not group.is_composite:
         return POD_GROUP_LEVEL
     return INNER_LEVEL if parent else ROOT_LEVEL

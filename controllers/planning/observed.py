@@ -1,4 +1,9 @@
-"""The observed state of one JobSet, which a plan is made from. This module has records only."""
+"""Records of the observed state of one JobSet, from which a plan (what to do about the JobSet) is made.
+
+`Observed` has all of the state. The other records are for its fields: pods that failed, do not start or are on failed
+nodes, the groups by which kube-scheduler places pods, and spares (Jobs that run idle to hold nodes). An attempt is the
+time between two restarts of the set.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,9 +21,10 @@ from kube.model.meta import Owner
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A container that ended with an exit code other than 0. `ended_at` is RFC 3339, empty if it is not known.
+    """How a container ended with an exit code other than 0.
 
-    `message`: the last part of its termination message. `reason`: the reason for its end; empty if the reason is Error.
+    `ended_at`: RFC 3339, empty if not known. `message`: the last part of the container's termination message. `reason`:
+    the reason that the kubelet gives; empty if the reason is Error.
     """
 
     container: str
@@ -32,16 +38,17 @@ class Ended:
 class FailedPod:
     """A pod of phase Failed.
 
-    - `ends`: first the containers, then the init containers, in the order of the pod's spec. If a container and an init
-      container end in the same second, the container counts as the first to end: the init container is a sidecar that
-      ended with it. `ended_at`: when the last container ended, RFC 3339, may be empty. `conditions`: (type, status).
-    - `deleting`: the pod is being deleted, which may be why it failed.
+    - `ends`: how its containers ended, and then how its init containers ended, in the order of the pod's spec. If a
+      container and an init container (a sidecar) end in the same second, the container counts as the first to end.
+    - `ended_at`: when the last container ended, RFC 3339, may be empty. `conditions`: (type, status).
+    - `deleting`: the pod is being deleted, which may be why it failed. `deletion_asked`: when its deletion was
+      requested, RFC 3339; empty if not known.
     - `index_failures`: how often the pod's completion index had failed before; 0 if the Job does not count failures by
       index.
-    - `reasons`: the reason in the pod's status, and the reasons for which its containers ended. `topology`, `domain`:
-      in exclusive placement, the key and value of the node label by which the Job was placed; a leader has no `domain`.
-    - `kubelet_reason`: reason and message of the pod's status if the kubelet has evicted or refused it.
-      `deletion_asked`: when the pod's deletion was asked for, RFC 3339; empty if it is not known.
+    - `reasons`: the reason in the pod's status, and the reasons for which its containers ended.
+    - `topology`, `domain`: in exclusive placement, the key and value of the node label by which the Job was placed. The
+      `domain` is empty for a leader, which is the pod with completion index 0.
+    - `kubelet_reason`: reason and message of the pod's status if the kubelet has evicted or refused the pod.
     """
 
     name: str
@@ -62,8 +69,8 @@ class FailedPod:
 class PendingPod:
     """A pod of phase Pending without a scheduling gate. `created`: RFC 3339. `reason`: why it does not run.
 
-    `unschedulable`: the oldest pod of the same Job for which kube-scheduler has found no node; None if there is no such
-    pod. `nodeless`: the oldest pod of the same Job that one more node may help; None if there is no such pod.
+    - `unschedulable`: the oldest pod of the same Job for which kube-scheduler has found no node; None if there is none.
+    - `nodeless`: the oldest pod of the same Job that might run if it could use one more node; None if there is none.
     """
 
     name: str
@@ -76,16 +83,19 @@ class PendingPod:
 
 @dataclass(frozen=True, slots=True)
 class PodOnTaintedNode:
-    """A pod on a node that was deleted, or that has a taint or an evicted pod for which the set has a policy.
+    """A pod on a failed node (`failurePolicy.nodeFailure`) or on a node in maintenance (`failurePolicy.maintenance`).
+
+    A failed node does not exist any more, or has a taint. A node in maintenance has a taint, or an evicted pod of the
+    set.
 
     - `job_uid`: the UID of the Job that controls the pod. `created`: RFC 3339.
-    - `taint`: the key of the taint; empty if the node does not exist, or has no taint and pods on it are evicted.
-      `tainted_since`: when the taint was added, RFC 3339. If the API server does not say when, or the node does not
-      exist, `tainted_since` is when this process first saw that; for `maintenance` it is then empty.
-    - `deleting`: the pod has a deletion timestamp. `ended`: its phase is Succeeded or Failed. `evicted`: it is being
-      deleted by an eviction, and has not succeeded; only for nodes in maintenance. `tracked`: its Job will count it
-      when it has ended.
-    - `topology`, `domain`: in exclusive placement, the key and value of the node label by which the Job was placed; the
+    - `taint`: the key of the taint; empty if the node does not exist or has no taint.
+    - `tainted_since`: when the taint was added, RFC 3339. If the node does not exist, or the API server does not say
+      when, this is the time when this process first saw the state; for a node in maintenance, it is then empty.
+    - `deleting`: the pod has a deletion timestamp. `ended`: its phase is Succeeded or Failed.
+    - `evicted`: an eviction deletes the pod, and the pod has not succeeded; only for nodes in maintenance.
+    - `tracked`: the Job has not counted the pod yet, and counts the pod when it has ended.
+    - `topology`, `domain`: in exclusive placement, the key and value of the node label by which the Job was placed. The
       value is empty if it is not known.
     """
 
@@ -105,16 +115,20 @@ class PodOnTaintedNode:
 
 
 FailedPodsByJob = Mapping[str, tuple[FailedPod, ...]]
-"""Failed pods by the UID of their Job. A Job that was looked up and has no failed pods has an empty tuple."""
+"""Failed pods by the UID of their Job. For a Job that has no failed pods, the tuple is empty.
+
+A Job whose pods were not looked up has no entry.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownGroups:
-    """The scheduling groups that a set owns, and data about the scheduling API.
+    """The groups of scheduling.k8s.io that a set owns, and what this process knows about that API.
 
-    `served`: which parts of that API the API server serves. `required`: whether the set's Jobs wait if the API server
-    lacks a part that the groups need; if not, they run without groups. `error`: reason and message of a failed creation
-    a moment ago.
+    - `served`: which parts of scheduling.k8s.io the API server serves.
+    - `required`: whether Jobs wait if the API server lacks a part that their groups need. Otherwise they run without
+      groups.
+    - `error`: reason and message of a creation of a group that failed a moment ago; None without such a failure.
     """
 
     served: Served = NOT_KNOWN
@@ -127,7 +141,7 @@ class KnownGroups:
 
 @dataclass(frozen=True, slots=True)
 class Spares:
-    """One ReplicatedJob of spares, and the Jobs of it that exist."""
+    """One ReplicatedJob of spares, and those of its Jobs that exist."""
 
     group: ReplicatedJob
     jobs: tuple[Job, ...] = ()
@@ -138,37 +152,38 @@ class Observed:
     """Everything that a plan may read.
 
     - `jobs`: Jobs whose controlling owner has the JobSet's UID, including Jobs that are being deleted.
-    - `departed`: Jobs of the JobSet that were deleted after they had finished or were bound to fail. The status may
-      not record their end yet.
+    - `departed`: Jobs of the JobSet that were deleted after they had finished or got the condition FailureTarget. The
+      status may not record their end yet.
     - `foreign_owners`: by name, the owner of each Job that is labeled with this JobSet's name and has another owner.
     - `unreadable`: by name, what is wrong with each Job of the namespace that this program cannot decode.
     - `service`: the Service of the wanted name, whoever owns it.
     - `claims`: names of the volume claims that the set wants and that exist.
-    - `pods`: pods of `jobs`, looked up for in-place restart only. `last_ends`: by UID of the pod, how a container of it
-      last failed, as far as this process has seen.
-    - `leftovers`: the owners of pods of earlier attempts that still exist; None: not known.
+    - `pods`: pods of `jobs`; empty unless the set restarts in place (restarts containers and keeps pods).
+      `last_ends`: by UID of the pod, how one of its containers last failed, as far as this process has seen.
+    - `leftovers`: the pods of earlier attempts that still exist (leftover pods), by their Job; None: not known.
     - `priorities`: the cluster's priority classes; None: pods are not labeled with their priority.
-    - `groups`: the scheduling groups; None: the set wants none and has none.
+    - `groups`: the groups by which kube-scheduler places the pods; None: the set wants none and has none.
     - `reported_group`: the PodGroup that the last plan of this process reported as unschedulable; empty: not known.
-    - `failed_pods`: the answers to `FailedPodQuery` so far.
+    - `failed_pods`: the failed pods that a plan has asked for so far (`FailedPodQuery`).
     - `pending_pods`: by UID of the Job, its oldest pending pod; None: pending pods were not looked up.
-      `next_start_check`: before this time (RFC 3339; empty: any) no check can find a pod that has been pending for too
-      long.
+      `next_start_check`: when to look for pods that have been pending for too long, RFC 3339; empty: now. An earlier
+      look-up would find none.
     - `pods_on_failed_nodes`: from the caches of pods and nodes; empty unless the set has `nodeFailure`. `read_nodes`:
       names of the nodes that were read, together with the pods on them, for this plan.
     - `pods_to_move`: pods on nodes with a taint of the set's `maintenance`, or with an evicted pod of the set.
       `nodes_in_maintenance`: names of these nodes, and of the nodes that the status names and that still have such a
       taint.
-    - `job_window`: the measured limit of Jobs that may wait for the Job controller; 0: not known. `others_wait`:
-      whether another set has Jobs that wait for the Job controller, or Jobs to create or resume.
-    - `held_back`: by UID of each Job that another client keeps suspending, the seconds until it may be resumed.
-    - `spares`: the groups of spares and their Jobs, once `separate_spares` has removed both from `jobset` and `jobs`.
-    - `placeholders`: Jobs that hold room for the Jobs that an elastic set runs without; they are not among `jobs`.
-    - `spare_pods`: ready pods of spares, and pods without a node that may take their places. `pool_is_read`: whether
-      this process has read them. `served_pods`: UIDs of the pods that were given a place a moment ago.
+    - `job_window`: how many running Jobs of the set may wait for the Job controller, as measured; 0: not known.
+      `others_wait`: whether another set has Jobs that wait for the Job controller, or Jobs to create or resume.
+    - `held_back`: by UID of each Job that another client keeps suspending, the seconds until the Job may be resumed.
+    - `spares`: the ReplicatedJobs of spares with their Jobs, which `separate_spares` removes from `jobset` and `jobs`.
+    - `placeholders`: idle Jobs in place of the Jobs that a set runs without after it has lost nodes. Their pods show
+      when there is room again. They are not among `jobs`.
+    - `spare_pods`: ready pods of spares, and pods without a node that may get the nodes of spare pods. `pool_is_read`:
+      whether this process has read these pods. `served_pods`: UIDs of the pods that were given a node a moment ago.
     - `now`: RFC 3339 in UTC, whole seconds. `second_passed`: the fraction of that second that has passed.
-    - `since_status_write`: seconds since the last write of the status; None: this process has not written it.
-    - `counts_waited`: seconds since the counts began to differ from the stored counts; None: not known.
+    - `since_status_write`: seconds since the last write of the status; None: this process has not written the status.
+    - `counts_waited`: seconds since the counts of Jobs began to differ from the counts in the status; None: not known.
     - `write_seconds`: how many seconds the writes of a plan take now.
     """
 

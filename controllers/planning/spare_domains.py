@@ -1,9 +1,12 @@
-"""Decides which Jobs in exclusive placement get the domains of spares. See docs/concepts/spares.md#domains.
+"""Decides which Jobs in exclusive placement get the domains of spare Jobs. See docs/concepts/spares.md#domains.
 
-A domain is handed over in two steps. First the leader of a Job gets the place of the leader of a spare Job, and the
-other pods of the spare Job (the keepers) are labeled with the key of the Job. So the leader can go to no other domain,
-and the leaders of other Jobs cannot go to this one. When the leader has a node, its followers get the places of the
-keepers.
+In exclusive placement, each Job has a topology domain (a rack, for example) to itself. The pod with completion index 0
+is the leader of its Job, and all other pods are followers, which run in the domain of the leader. A spare Job runs idle
+to hold a domain, and a place is the node of one of its pods. A domain is handed over in two steps:
+1. The leader of a Job gets the place of the leader of a spare Job. The other pods of the spare Job, its keepers, keep
+   running and are labeled with the key of the Job (a hash of its namespace and name). By pod affinity, the leader can
+   then go to no other domain, and the leaders of other Jobs cannot go to this domain.
+2. When the leader has a node, its followers get the places of the keepers.
 """
 
 from collections import defaultdict
@@ -20,12 +23,12 @@ from controllers.planning.spare_places import Place, free_places, places
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """What to do about the pods of one ReplicatedJob.
+    """What to do about the pods of one ReplicatedJob and of its spares.
 
-    - `leaders`: the places that leaders get, and thereby the domains.
+    - `leaders`: the places that leaders get. The Job of the leader gets the whole domain.
     - `followers`: the places that followers get in the domain of their leader.
-    - `ended_spares`: spare pods that keep a domain for no waiting Job.
-    - `released`: gated pods that get no place.
+    - `ended_spares`: keepers to delete, because no Job waits for the domain that they keep.
+    - `released`: pods that get no place, and whose scheduling gate is to be removed.
     """
 
     leaders: list[Place] = field(default_factory=list)
@@ -35,13 +38,13 @@ class Handover:
 
 
 def decide_handover(ctx: Context, name: str) -> Handover:
-    """Decide which Jobs of ReplicatedJob `name` get domains of its spares.
+    """Decide which Jobs of ReplicatedJob `name` get domains of its spare Jobs.
 
-    Pods without the key of their Job get no place: they were created before the set had the annotation of exclusive
-    placement, or somebody has changed their label.
+    A pod that is not labeled with the key of its Job gets no place. Such a pod was created before the set had the
+    annotation of exclusive placement, or somebody has changed the label.
     """
-    handover, waiting_leaders, active = Handover(), list[PoolPod](), set[str]()
-    keepers_by_key, pods_by_job = _keepers(ctx, name), defaultdict[tuple[str, str], list[PoolPod]](list)
+    handover, waiting_leaders, active_uids = Handover(), list[PoolPod](), set[str]()
+    keepers_by_key, pods_by_job = _keepers_by_key(ctx, name), defaultdict[tuple[str, str], list[PoolPod]](list)
     for pod in ctx.observed.spare_pods:
         if pod.group == name and not pod.is_spare:
             pods_by_job[pod.job_uid, pod.job_key].append(pod)
@@ -49,24 +52,24 @@ def decide_handover(ctx: Context, name: str) -> Handover:
         if child.replicated_job != name or child.deleting:
             continue
         key = _key(ctx, child.name)
-        active.add(child.job.metadata.uid)
+        active_uids.add(child.job.metadata.uid)
         pods, keepers = pods_by_job.pop((child.job.metadata.uid, key), []), keepers_by_key.pop(key, [])
         leader = next((pod for pod in pods if pod.leads), None)
         if leader is None:
             _serve_followers(ctx, child, pods, keepers, handover)
             continue
         finds_no_node = leader.unschedulable and leader.uid not in ctx.observed.served_pods
-        if finds_no_node or not leader.nominated:  # the keepers would bind the leader to a domain that has no room
+        if finds_no_node or not leader.nominated:  # the domain of the keepers has no room for the leader
             handover.ended_spares.extend(keepers)
         if (leader.gated or finds_no_node) and not child.job.status.ready:
             waiting_leaders.append(leader)
-        elif leader.gated:  # its followers run already, and it joins them
+        elif leader.gated:  # the followers of the leader run already, so the leader joins them in their domain
             handover.released.append(leader)
     handover.leaders.extend(places(waiting_leaders, free_places(ctx, name)))
     served = {place.pod.uid for place in handover.leaders}
     handover.released.extend(pod for pod in waiting_leaders if pod.gated and pod.uid not in served)
     handover.released.extend(
-        pod for (uid, _), pods in pods_by_job.items() if uid in active for pod in pods if pod.gated
+        pod for (uid, _), pods in pods_by_job.items() if uid in active_uids for pod in pods if pod.gated
     )
     handover.ended_spares.extend(pod for keepers in keepers_by_key.values() for pod in keepers)
     return handover
@@ -75,9 +78,10 @@ def decide_handover(ctx: Context, name: str) -> Handover:
 def _serve_followers(
     ctx: Context, child: Child, pods: list[PoolPod], keepers: list[PoolPod], handover: Handover
 ) -> None:
-    """Give the places of keepers to followers whose leader has a node.
+    """Give the places of keepers to the followers of a Job whose leader has a node.
 
-    Some followers may not exist yet. Keepers hold places for them until the Job has all of its pods.
+    `pods`: the followers that have no node. Some followers may not exist yet, so the keepers without a follower stay
+    until the Job has all of its pods.
     """
     new_places = places((pod for pod in pods if pod.gated or pod.uid not in ctx.observed.served_pods), keepers)
     handover.followers.extend(new_places)
@@ -96,8 +100,8 @@ def pods_without_leader(ctx: Context, job_uids: Collection[str]) -> dict[str, li
     return pods
 
 
-def _keepers(ctx: Context, name: str) -> dict[str, list[PoolPod]]:
-    """The keepers for ReplicatedJob `name` by the key of the Job for which they keep the domain."""
+def _keepers_by_key(ctx: Context, name: str) -> dict[str, list[PoolPod]]:
+    """The keepers that keep domains for ReplicatedJob `name`, by the key of the Job that is to get the domain."""
     groups = (spares for spares in ctx.observed.spares if spares.group.spare_for == name)
     own_keys = {job.metadata.uid: _key(ctx, job.metadata.name) for spares in groups for job in spares.jobs}
     keepers = defaultdict[str, list[PoolPod]](list)

@@ -1,10 +1,15 @@
-"""Decides which pods get the places of spares. See docs/concepts/spares.md#when-a-place-is-given.
+"""Decides which pods get the nodes of spare pods. See docs/concepts/spares.md#when-a-place-is-given.
 
-- A place is the node of a ready spare pod. It is given when a pod is nominated to that node.
-- A rank is the name of a pod without its random suffix, which the replacement of the pod shares.
-- A promise says in the status that the pod of a rank gets a place. A failure promises places to the replacements of
-  lost pods before anything is deleted, so that admission gives these pods a scheduling gate until they have a place.
-- A note says in the status that a place was counted as used, so that another process does not count it again.
+Spares are a ReplicatedJob whose pods run idle to hold nodes for the pods of another ReplicatedJob. These terms are used
+here and in `status.spares[].promisedTo`:
+- A place is the node of a ready spare pod. To give the place to a pod, the pod is nominated to the node
+  (`nominatedNodeName`), and the spare pod is deleted.
+- A rank is the name of a pod without its random suffix. The replacement of a pod has the same rank.
+- A promise is an entry of `promisedTo`, and says that the next pod of a rank gets a place. If pods are lost, their
+  ranks get promises before any pod is deleted. So the webhook for pods gives the replacements a scheduling gate, which
+  is removed when the pod is given a place.
+- A note is also an entry of `promisedTo`, for a pod without a promise, and says that its place is already counted in
+  `used`. If the manager ends before it gives the place, the next manager gives the place without counting it again.
 """
 
 from collections import Counter, defaultdict
@@ -37,20 +42,20 @@ from controllers.planning.status import StatusDraft
 
 
 class Place(NamedTuple):
-    """A pod, and the spare pod whose place it gets."""
+    """A place that is given: the `pod` that gets it, and the `spare` pod that has held it."""
 
     pod: PoolPod
     spare: PoolPod
 
 
-def places(waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]:
-    """Which waiting pods get which places. A pod gets at most one place, and the oldest spares are used first.
+def places(waiting: Iterable[PoolPod], spare_pods: Iterable[PoolPod]) -> list[Place]:
+    """Which waiting pods get which places. A pod gets at most one place, and the oldest spare pods are used first.
 
-    Pods that are nominated to a node come first: such a pod gets the place on that node or none. Gated pods follow,
-    then all others. Older pods come before younger pods of the same kind.
+    The first pods to get places are those nominated to a node, then those with a scheduling gate, then all others, and
+    among equals the older pods. A nominated pod gets a place on its node or none.
     """
     spares_by_node: dict[str, list[PoolPod]] = {}
-    for spare in sorted(spares, key=_age_order):
+    for spare in sorted(spare_pods, key=_age_order):
         spares_by_node.setdefault(spare.node, []).append(spare)
     given_places = []
     for pod in sorted(waiting, key=lambda pod: (not pod.nominated, not pod.gated, _age_order(pod))):
@@ -62,28 +67,32 @@ def places(waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]
     return given_places
 
 
-def places_by_job(ctx: Context, name: str, waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]:
-    """Which waiting pods get which places, as `places` decides.
+def places_by_job(ctx: Context, name: str, waiting: Iterable[PoolPod], spare_pods: Iterable[PoolPod]) -> list[Place]:
+    """Which waiting pods of ReplicatedJob `name` get which places, as `places` decides.
 
-    If each Job has a domain of its own, a pod gets only places of spares with the index of its Job.
+    If each Job has a topology domain of its own, a pod of Job 3 only gets places of spare Job 3.
     """
-    indexes = _job_indexes(ctx, name)
-    pods_by_index, spares_by_index = _pods_by_index(waiting, indexes), _pods_by_index(spares, indexes)
+    indexes = _indexes_by_uid(ctx, name)
+    pods_by_index, spares_by_index = _pods_by_index(waiting, indexes), _pods_by_index(spare_pods, indexes)
     return [place for index, pods in pods_by_index.items() for place in places(pods, spares_by_index[index])]
 
 
 def _pods_by_index(pods: Iterable[PoolPod], indexes: Mapping[str, int]) -> defaultdict[int | None, list[PoolPod]]:
-    """The pods by the index of their Job; all at None if `indexes` is empty."""
+    """The pods by the index of their Job; all pods under None if `indexes` is empty.
+
+    `indexes`: see `_indexes_by_uid`.
+    """
     pods_by_index = defaultdict[int | None, list[PoolPod]](list)
     for pod in pods:
         pods_by_index[indexes.get(pod.job_uid)].append(pod)
     return pods_by_index
 
 
-def _job_indexes(ctx: Context, name: str) -> dict[str, int]:
-    """By UID, the indexes of the Jobs of ReplicatedJob `name` and of its spares, if each Job has its own domain.
+def _indexes_by_uid(ctx: Context, name: str) -> dict[str, int]:
+    """The job index, by UID of the Job, of each Job of ReplicatedJob `name` and each of its spare Jobs.
 
-    A spare can then stand in only for the Job with its index. Empty if a spare can stand in for any Job.
+    Empty unless `spec.scheduling` gives each Job a topology domain of its own. With such domains, a spare Job can only
+    stand in for the Job that has the same index.
     """
     scheduling = ctx.js.spec.scheduling
     if scheduling is None or not scheduling.job_topology_keys(name):
@@ -101,13 +110,17 @@ def _age_order(pod: PoolPod) -> tuple[str, str]:
 
 
 def free_places(ctx: Context, name: str) -> list[PoolPod]:
-    """Ready spare pods for ReplicatedJob `name`, on nodes that its pods may use and that are not failed or leaving.
+    """The ready spare pods whose places pods of ReplicatedJob `name` may get.
 
-    In exclusive placement, only the leaders of spare Jobs whose pods are all ready and keep the domain for no Job yet,
-    and leaders of spare Jobs to whose node a gated leader is nominated.
+    Spare pods on nodes that have failed or are in maintenance are left out. In exclusive placement, where each Job has
+    a topology domain to itself, a spare Job gives its whole domain. So only the leader of a spare Job (its pod with
+    completion index 0) offers a place, and only in these cases:
+    - All pods of the spare Job are ready, and none of them is labeled with the key of another Job, for which it would
+      keep the domain (`spare_domains`).
+    - A leader with a scheduling gate was nominated to the node before, and did not lose its gate yet.
     """
     observed = ctx.observed
-    jobs = {
+    spare_jobs = {
         job.metadata.uid: job
         for spares in observed.spares
         if spares.group.spare_for == name and has_nodes_of(spares.group, ctx.js)
@@ -118,24 +131,32 @@ def free_places(ctx: Context, name: str) -> list[PoolPod]:
         (node.name for node in ctx.status.failed_nodes), (pod.node for pod in observed.pods_on_failed_nodes)
     )
     spare_pods = [
-        pod for pod in observed.spare_pods if pod.is_spare and pod.job_uid in jobs and pod.node not in unusable_nodes
+        pod
+        for pod in observed.spare_pods
+        if pod.is_spare and pod.job_uid in spare_jobs and pod.node not in unusable_nodes
     ]
     if not is_exclusive(ctx, name):
         return spare_pods
-    own_keys = {uid: job_key(ctx.js.metadata.namespace, job.metadata.name) for uid, job in jobs.items()}
+    own_keys = {uid: job_key(ctx.js.metadata.namespace, job.metadata.name) for uid, job in spare_jobs.items()}
     ready_pod_counts = Counter(pod.job_uid for pod in spare_pods if pod.job_key == own_keys[pod.job_uid])
-    nominated = {pod.nominated for pod in observed.spare_pods if pod.leads and pod.gated}
-    ready_jobs = {uid for uid, job in jobs.items() if ready_pod_counts[uid] >= pods_at_once(job.spec)}
-    return [pod for pod in spare_pods if pod.leads and (pod.job_uid in ready_jobs or pod.node in nominated)]
+    ready_uids = {uid for uid, job in spare_jobs.items() if ready_pod_counts[uid] >= pods_at_once(job.spec)}
+    nominated_nodes = {pod.nominated for pod in observed.spare_pods if pod.leads and pod.gated}
+    return [pod for pod in spare_pods if pod.leads and (pod.job_uid in ready_uids or pod.node in nominated_nodes)]
 
 
 def promise_places(ctx: Context, draft: StatusDraft, lost_pods: Iterable[PodOnTaintedNode]) -> None:
-    """Promise places to the replacements of `lost_pods`, and of pods that failed on avoided nodes."""
+    """Promise places to the replacements of `lost_pods`, and of pods that failed on avoided nodes.
+
+    `lost_pods`: pods on failed nodes. Avoided nodes are those that caused failures (`failurePolicy.avoidNodes`). There
+    are never more promises than free places.
+    """
     if not ctx.gates[GATE] or draft.status.terminal_state:
         return
     js = replace(ctx.js, status=draft.status)
-    avoided = {node.name for node in nodes_to_avoid(js, ctx.now)} if avoid_policy(ctx) is not None else set()
-    failed_pods = ((uid, pod) for uid, pods in ctx.observed.failed_pods.items() for pod in pods if pod.node in avoided)
+    avoided_nodes = {node.name for node in nodes_to_avoid(js, ctx.now)} if avoid_policy(ctx) is not None else set()
+    failed_pods = (
+        (uid, pod) for uid, pods in ctx.observed.failed_pods.items() for pod in pods if pod.node in avoided_nodes
+    )
     pods_to_replace = [
         *((pod.job_uid, pod.name) for pod in lost_pods),
         *((uid, pod.name) for uid, pod in failed_pods if not pod.deleting),
@@ -143,14 +164,15 @@ def promise_places(ctx: Context, draft: StatusDraft, lost_pods: Iterable[PodOnTa
     children = (*ctx.children.active, *ctx.children.failed, *ctx.children.previous)
     jobs = {child.job.metadata.uid: child.replicated_job for child in children}
     for name in replicated_jobs_with_spares(ctx):
-        rank_of_pod = promised_rank if is_exclusive(ctx, name) else rank_of
-        indexes = _job_indexes(ctx, name)
-        lost_ranks = sorted(rank_of_pod(pod) for uid, pod in pods_to_replace if jobs.get(uid) == name)
+        lost_ranks = [rank_of(pod) for uid, pod in pods_to_replace if jobs.get(uid) == name]
+        if is_exclusive(ctx, name):  # a Job moves as a whole, led by its leader
+            lost_ranks = [leader_rank_of(rank) for rank in lost_ranks]
+        indexes = _indexes_by_uid(ctx, name)
         entry = _spare_entry(ctx, draft, name)
         notes = [promise for promise in entry.promised_to if promise.startswith(COUNTED_PREFIX)]
         promises = [promise for promise in entry.promised_to if promise not in notes]
         ranks_by_index = defaultdict[int | None, list[str]](list)
-        for rank in [*promises, *lost_ranks]:
+        for rank in [*promises, *sorted(lost_ranks)]:
             ranks_by_index[_index_of(rank) if indexes else None].append(rank)
         places_by_index = _pods_by_index(free_places(ctx, name), indexes)
         promises = [
@@ -162,12 +184,15 @@ def promise_places(ctx: Context, draft: StatusDraft, lost_pods: Iterable[PodOnTa
 
 
 def _index_of(rank: str) -> int | None:
-    """The job index in a rank."""
+    """The job index in a rank, which is `JOBSET-REPLICATEDJOB-JOBINDEX-COMPLETIONINDEX`."""
     return integer(rank.rpartition("-")[0].rpartition("-")[2])
 
 
 def _first_promises(ranks: Iterable[str], limit: int) -> list[str]:
-    """The promises to followers whose leader was given a domain, then the first `limit` other ranks, each once."""
+    """Promises to these ranks: all promises to followers, then the promises to the first `limit` other ranks.
+
+    A promise to followers is for the pods of a Job whose leader was already given a domain.
+    """
     unique_ranks = dict.fromkeys(ranks)
     of_followers = [rank for rank in unique_ranks if rank == followers_promise(rank)]
     return [*dict.fromkeys([*of_followers, *unique_ranks])][: len(of_followers) + limit]
@@ -176,13 +201,15 @@ def _first_promises(ranks: Iterable[str], limit: int) -> list[str]:
 def note_given_places(
     ctx: Context, draft: StatusDraft, name: str, given_places: Iterable[Place], ended_ranks: Iterable[str]
 ) -> None:
-    """Count the places that are given, and end the promises to `ended_ranks`.
+    """Count the given places in the status of ReplicatedJob `name`, and end the promises to `ended_ranks`.
 
-    A pod with a scheduling gate counts if it has a promise, which ends in the same write. A pod without the gate gets a
-    note in the same write. So if the manager ends before the pod is nominated, the next manager gives the place without
-    counting it again. When a leader gets its domain, the promise to its followers continues.
+    Each place counts once, although the manager may end before it gives the place, and the next manager gives it again.
+    A pod with a scheduling gate counts only as long as it has a promise, and its promise ends in the same write of the
+    status. A pod without the gate counts only if it has no note, and gets a note in the same write. When a leader gets
+    a domain, the promise to the leader becomes a promise to its followers.
     """
     entry, ended = _spare_entry(ctx, draft, name), frozenset(ended_ranks)
+    # The place of a nominated pod was counted when the pod was nominated.
     pods = [place.pod for place in given_places if not place.pod.nominated]
     promised_to = frozenset(entry.promised_to)
     used = entry.used + sum(
@@ -198,9 +225,9 @@ def note_given_places(
 
 
 def _without_outdated_notes(ctx: Context, entry: SpareStatus) -> Iterator[str]:
-    """The promises, and the notes about pods that have no place yet.
+    """The promises, and the notes about pods that are not nominated yet. All other notes are outdated.
 
-    Outdated notes are removed only if other fields of the entry change: they alone are no reason to write the status.
+    Outdated notes stay as long as the entry is as it is stored, since they are no reason to write the status.
     """
     is_unchanged = entry in ctx.js.status.spares
     current_notes = {counted_place_note(pod.name) for pod in ctx.observed.spare_pods if not pod.nominated}
@@ -212,12 +239,12 @@ def _without_outdated_notes(ctx: Context, entry: SpareStatus) -> Iterator[str]:
 
 
 def has_notes(ctx: Context) -> bool:
-    """Whether the status has notes about counted places, which may not have been given."""
+    """Whether the status has notes. The places in notes are counted, but may not have been given."""
     return any(promise.startswith(COUNTED_PREFIX) for entry in ctx.status.spares for promise in entry.promised_to)
 
 
 def promises_and_notes(ctx: Context, name: str) -> tuple[str, ...]:
-    """The promises, as ranks, and the notes of ReplicatedJob `name`."""
+    """The promises and notes to pods of ReplicatedJob `name`. A promise is written as the rank."""
     return _spare_entry(ctx, ctx.draft(), name).promised_to
 
 
@@ -227,7 +254,10 @@ def replicated_jobs_with_spares(ctx: Context) -> Iterator[str]:
 
 
 def _spare_entry(ctx: Context, draft: StatusDraft, name: str) -> SpareStatus:
-    """The status entry of the first ReplicatedJob of spares for `name`; it has the promises of all such spares."""
+    """The entry of `status.spares` with all promises and notes for pods of ReplicatedJob `name`.
+
+    If several ReplicatedJobs of spares are for `name`, the entry of the first of them has the promises and notes.
+    """
     first_name = next(spares.group.name for spares in ctx.observed.spares if spares.group.spare_for == name)
     return next(entry for entry in draft.status.spares if entry.name == first_name)
 
@@ -237,13 +267,8 @@ def _replace_entry(draft: StatusDraft, entry: SpareStatus) -> None:
         draft.update(spares=tuple(entry if old.name == entry.name else old for old in draft.status.spares))
 
 
-def promised_rank(pod: str) -> str:
-    """The rank of the leader of a pod's Job. In exclusive placement a Job moves as a whole, led by its leader."""
-    return leader_rank_of(rank_of(pod))
-
-
 def is_exclusive(ctx: Context, name: str) -> bool:
-    """Whether ReplicatedJob `name` uses exclusive placement, in which the leader decides the domain of its Job."""
+    """Whether each Job of ReplicatedJob `name` has a topology domain to itself, decided by the node of its leader."""
     jobs = ctx.ranges.get(name)
     return jobs is not None and affinity_topology(ctx.js, jobs.replicated_job) is not None
 

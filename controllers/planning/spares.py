@@ -1,7 +1,8 @@
-"""Spares of a JobSet, and the part of the set that runs without them. See docs/concepts/spares.md.
+"""Separates the spares of a JobSet from the part of the set that does the work, and counts them.
 
-All steps except the steps about spares plan for a JobSet without spares. So spares cannot delay the end of the set, a
-restart, a stage or a count.
+Spares are a ReplicatedJob with `spareFor`: its Jobs run idle to hold nodes for another ReplicatedJob. All steps of a
+plan except the steps about spares see a JobSet without spares. So spares cannot delay the end of the set, a restart, a
+stage or a count. See docs/concepts/spares.md.
 """
 
 from collections.abc import Iterable
@@ -21,7 +22,10 @@ from controllers.planning.observed import Observed, Spares
 
 
 def separate_spares(observed: Observed) -> Observed:
-    """The observed state with the spares moved to the field `spares`; the same object if the set has no spares."""
+    """The observed state with the spares moved from `jobset` and `jobs` to `spares`.
+
+    Returns the same object if the set has no spares.
+    """
     for rjob in observed.jobset.spec.replicated_jobs:  # a loop for speed: every plan runs this
         if rjob.spare_for:
             return _with_separate_spares(observed)
@@ -45,17 +49,17 @@ def _with_separate_spares(observed: Observed) -> Observed:
 
 
 def jobs_by_index(js_name: str, spares: Spares) -> dict[int, Job]:
-    """The Jobs of one ReplicatedJob of spares by job index, without Jobs whose label or name does not fit."""
+    """The Jobs of one ReplicatedJob of spares by job index. A Job whose name does not have this index is left out."""
     prefix = job_name_prefix(js_name, spares.group.name)
     indexed = ((integer(job.metadata.labels.get(keys.JOB_INDEX)), job) for job in spares.jobs)
     return {index: job for index, job in indexed if index is not None and job.metadata.name == f"{prefix}{index}"}
 
 
 def wanted_indexes(js: JobSet, children: ChildJobs, spare_rjob: ReplicatedJob) -> Indexes:
-    """The job indexes that spares of a running set should have. `js`: the set with its current number of Jobs.
+    """The indexes of the spare Jobs that a running set wants. `js`: the set with its current number of Jobs.
 
-    If each Job has a domain of its own, only indexes of unfinished Jobs are wanted: a spare keeps a place for the Job
-    with its own index, and no other Job can use that place.
+    If `spec.scheduling` gives each Job a topology domain of its own, a spare Job can only stand in for the Job with the
+    same index. So the set then wants no spares for completed Jobs.
     """
     scheduling, name = js.spec.scheduling, spare_rjob.spare_for
     if scheduling is None or not scheduling.job_topology_keys(name):
@@ -67,7 +71,10 @@ def wanted_indexes(js: JobSet, children: ChildJobs, spare_rjob: ReplicatedJob) -
 
 
 def spare_counts(observed: Observed, js: JobSet, children: ChildJobs) -> tuple[SpareStatus, ...]:
-    """`status.spares`. A suspended or ended set has no spares, and none is missing. `js`: as in `wanted_indexes`."""
+    """The new `status.spares`. A suspended or ended set wants no spares, so none is missing.
+
+    `js`: as in `wanted_indexes`.
+    """
     entries, stored = [], {entry.name: entry for entry in js.status.spares}
     is_over = js.spec.suspend or bool(js.status.terminal_state)
     for spares in observed.spares:
@@ -83,12 +90,12 @@ def spare_counts(observed: Observed, js: JobSet, children: ChildJobs) -> tuple[S
 
 
 def with_spare_entries(status: JobSetStatus, js: JobSet, all_spares: Iterable[Spares]) -> JobSetStatus:
-    """A status that is about to be written, with an entry of `replicatedJobsStatus` for each ReplicatedJob of spares.
+    """The status with an entry of `replicatedJobsStatus` for each ReplicatedJob of spares.
 
-    A change of these entries alone is no reason to write the status.
+    The entries are added only when the status is written, since their change alone is no reason for a write.
 
-    A queue that waits for all pods of a set (Kueue's `waitForPodsReady`) sums the ready and succeeded Jobs of all
-    entries. So spares that the running set does not want count as succeeded; the queue also takes back their quota.
+    Kueue, when it waits for all pods of a set (`waitForPodsReady`), sums the ready and succeeded Jobs of all entries.
+    So the spare Jobs that the running set does not want count as succeeded. Kueue also takes back their quota.
     """
     is_over = js.spec.suspend or bool(status.terminal_state)
     replicas = {} if is_over else {spares.group.name: spares.group.replicas for spares in all_spares}
@@ -108,7 +115,10 @@ def with_spare_entries(status: JobSetStatus, js: JobSet, all_spares: Iterable[Sp
 
 
 def holds_room(job: Job) -> bool:
-    """Whether all pods of a spare or placeholder run, so that a Job in its place has room and finds its images."""
+    """Whether all pods of an idle Job (a spare or a placeholder) are ready.
+
+    A Job that gets the nodes of these pods has room on the nodes, and finds its images there.
+    """
     return is_job_ready(job) and job.outcome is None and job.metadata.deletion_timestamp is None
 
 

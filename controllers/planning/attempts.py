@@ -1,6 +1,12 @@
-"""Begins, ends and counts attempts in the status, and says which status fields outlive an attempt (KEP-1282).
+"""Writes into the status that an attempt begins or fails, or that the whole set fails.
 
-See docs/reference/failure-policy.md#failure-policy.
+See docs/reference/failure-policy.md#failure-policy. Three kinds of attempts are counted:
+
+- An attempt is the time between two restarts of the set. `status.restarts` is its number.
+- An execution attempt (KEP-1282) also begins with a resume, and with a planned restart in place. Its number is
+  `status.executionAttempts`.
+- An in-place restart attempt begins when agents in the pods restart the workers, and the Jobs and pods stay. The status
+  has the number of the attempt that runs (current), and the highest number of an attempt that has to end (previous).
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,34 +35,34 @@ NO_COUNTS: Mapping[str, Any] = {
     "completed_indexes": "",
     "remaining": None,
 }
-"""Fields of `status.replicatedJobsStatus[]` that each plan counts from the Jobs of the attempt, with their zero values.
+"""Fields of `status.replicatedJobsStatus[]` that each plan counts again from the Jobs, with their zero values.
 
 `Stages.status_entries` sets `remaining`, `counters.count_jobs` all other fields.
 """
 
 REACHED: Mapping[str, Any] = {"started": False, "released": False}
-"""Fields of the same entries that record what the attempt has reached, with their values at the start of an attempt.
+"""Fields of `status.replicatedJobsStatus[]` that record what the attempt has reached, with their values at its start.
 
-A restart of the set and a suspension reset them, a restart of a part keeps them. `Stages.status_entries` sets them.
+A restart of the set and a suspension reset these fields. A restart of single Jobs keeps them. `Stages.status_entries`
+sets them.
 """
 
 RESTARTS_OF_JOBS = ("job_restarts", "job_restarts_count_towards_max")
-"""Fields of the same entries that count restarts of single Jobs over all attempts. A restart of the set keeps them.
+"""Fields of `status.replicatedJobsStatus[]` that count restarts of single Jobs. A restart of the set keeps them.
 
-They change with the gate RestartJob only, and keep their values while it is off.
+These fields change only while the gate RestartJob is on.
 """
 
 
 def kept_fields(fields: Iterable[str], entry: ReplicatedJobStatus) -> dict[str, Any]:
-    """These fields of a stored entry, as arguments for the next entry."""
+    """These fields of an entry of `status.replicatedJobsStatus`, as keyword arguments for a new entry."""
     return {name: getattr(entry, name) for name in fields}
 
 
 def begin_attempt(draft: StatusDraft) -> None:
-    """Count the execution attempt that begins with a first run, a restart, a resume or a move in place.
+    """Count the execution attempt that begins now, and restart the time of `activeDeadlineSeconds` if it is running.
 
-    If no attempt was counted yet, the count starts with `restarts`, which is 0 at a first run. A running deadline
-    begins again.
+    If no execution attempt was counted yet, the count starts with `restarts`, which is 0 when a set first runs.
     """
     status = draft.status
     attempts = status.execution_attempts
@@ -67,7 +73,7 @@ def begin_attempt(draft: StatusDraft) -> None:
 
 
 def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool, event_type: str = "Warning") -> None:
-    """Begin the next attempt, in which every Job is created again. Counts and reached states are reset.
+    """Begin the next attempt, in which every Job is created again. Fields of `NO_COUNTS` and `REACHED` are reset.
 
     `counts`: whether the restart counts towards maxRestarts. `event_type`: Normal for a planned restart.
     """
@@ -83,7 +89,7 @@ def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool, 
 
 
 def uncounted_attempts(status: JobSetStatus) -> int:
-    """How many attempts began without a restart of the set, by a resume or a planned move in place."""
+    """How many execution attempts began without a restart of the set, by a resume or a planned restart in place."""
     attempts = status.execution_attempts
     return 0 if attempts is None else max(0, attempts - status.restarts)
 
@@ -102,29 +108,30 @@ def record_failure(draft: StatusDraft, failed: FailedAttempt) -> None:
 
 
 def counted_part_restarts(status: JobSetStatus) -> int:
-    """How many restarts of parts of the set count towards maxRestarts (gate RestartJob)."""
+    """How many restarts of single Jobs and ReplicatedJobs count towards maxRestarts (gate RestartJob)."""
     return sum(sum(entry.job_restarts_count_towards_max) for entry in status.replicated_jobs_status)
 
 
 def entry_of_next_attempt(entry: ReplicatedJobStatus) -> ReplicatedJobStatus:
     """The status entry at the start of the next attempt, in which every Job has to succeed again."""
     remaining = None if entry.remaining is None else entry.remaining + entry.succeeded
-    counts = kept_fields(RESTARTS_OF_JOBS, entry)
-    return ReplicatedJobStatus(name=entry.name, **{**NO_COUNTS, "remaining": remaining}, **REACHED, **counts)
+    job_restarts = kept_fields(RESTARTS_OF_JOBS, entry)
+    return ReplicatedJobStatus(name=entry.name, **{**NO_COUNTS, "remaining": remaining}, **REACHED, **job_restarts)
 
 
 def requested_attempt(status: JobSetStatus) -> int:
-    """The highest attempt that all pods were asked to begin; 0 before the first restart."""
+    """The highest in-place restart attempt that all pods were asked to begin; 0 before the first request."""
     previous = status.previous_in_place_restart_attempt
     return 0 if previous is None else previous + 1
 
 
-def end_attempt(js: JobSet, draft: StatusDraft, replaced: Iterable[str]) -> None:
-    """Make all pods begin the next attempt in place. Pods of the `replaced` ReplicatedJobs are replaced and join it.
+def request_next_attempt(js: JobSet, draft: StatusDraft, rjob_names: Iterable[str]) -> None:
+    """Ask all pods to begin the next in-place restart attempt, since pods of these ReplicatedJobs are replaced.
 
-    So the other pods end their workers, which have lost a peer, while the new pods start. A new pod would ask for the
-    next attempt anyway.
+    The agents then end the workers at once, which have lost a peer. Without this request, they would end the workers
+    later, when the agent in a new pod asks for the next attempt. Nothing changes if the agents have not begun their
+    first attempt, if the next attempt was requested already, or if none of these ReplicatedJobs has agents.
     """
     current = draft.status.current_in_place_restart_attempt
-    if current is not None and requested_attempt(draft.status) <= current and set(replaced) - jobs_without_agent(js):
+    if current is not None and requested_attempt(draft.status) <= current and set(rjob_names) - jobs_without_agent(js):
         draft.update(previous_in_place_restart_attempt=current)

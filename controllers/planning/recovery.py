@@ -1,11 +1,16 @@
-"""Measures the cost of failures: how long a set ran, how long it did not run, and the times of each recovery.
+"""Measures what failures cost: how long a set ran, how long it did not run, and how long each recovery took.
 
-See docs/concepts/recovery-times.md.
+See docs/concepts/recovery-times.md (gate JobSetRecoveryTimes). The results are stored in `status.recovery`:
 
-Gate JobSetRecoveryTimes. Times alone cause no write: they are added to other writes of the status. So a change is
-counted from the first write after it, unless an object has its time: the creation and the failure of a Job, the start
-of a taint. Every second from the first write on is counted once, as running or as lost; seconds of a suspension are not
-counted.
+- A second counts as running if every Job that may run by now is ready or has completed. All other seconds are lost.
+  Seconds of a suspension are not counted.
+- `attempts` has an entry for each start and each recovery. A start is the first start of a set, a resume, or a planned
+  restart. A recovery is the time from a failure until the set runs again.
+- The times of an entry are seconds since its failure or start: until the restart was decided (detected), until Jobs and
+  pods of earlier attempts were gone (drained), until all Jobs existed (created), and until the set ran (ready).
+
+Times alone cause no write: they are added to other writes of the status. So a change is counted from the first write
+after it, unless an object has its time, such as the creation or failure of a Job, or the taint of a node.
 """
 
 from collections.abc import Iterator
@@ -25,35 +30,31 @@ MAX_HISTORY = 10
 """How many starts and recoveries `status.recovery.attempts` keeps. The CRD does not allow more."""
 
 
-def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
-    """`status`, which is about to be written, with the times until now; without any times if the gate is off."""
-    stored, now = ctx.js.status, ctx.now
+def with_recovery(ctx: Context, new_status: JobSetStatus) -> JobSetStatus:
+    """`new_status`, which is about to be written, with `recovery` until now; without `recovery` if the gate is off."""
+    stored = ctx.js.status
     if not ctx.gates[GATE]:
-        return status if status.recovery is None else replace(status, recovery=None)
-    if status.execution_attempts is None or stored.terminal_state:
-        return status
-    old_times = stored.recovery or Recovery()
-    is_running, begins_attempt = _is_running(ctx, status), status.execution_attempts != stored.execution_attempts
-    is_restart = _is_restart(stored, status) and not _is_planned(stored, status)
-    failure_time = _failure_time(ctx) if is_restart or status.terminal_state == keys.FAILED else ""
-    is_unchanged = old_times.running == is_running and old_times.since and status.spares == stored.spares
-    is_unchanged = is_unchanged and not (begins_attempt or is_restart or status.terminal_state or ctx.js.spec.suspend)
-    times = old_times
-    if not is_unchanged:
-        times = _count_seconds(old_times, failure_time, now, sum(entry.ready for entry in stored.spares))
-        is_counting = not (ctx.js.spec.suspend or status.terminal_state)
-        # The clock of the process that wrote `since` may have been ahead: its seconds are not counted a second time.
-        counted_until = old_times.since if elapsed_seconds(now, old_times.since) else now
-        times = replace(times, running=is_running, since=counted_until if is_counting else "")
-    was_over = _is_over(times)
-    if not (was_over or ctx.js.spec.suspend):
-        times = _with_progress(ctx, times, runs=is_running)
-    if begins_attempt or (is_restart and was_over):
-        since = (failure_time or _lost_since(old_times, now)) if is_restart else _started_at(ctx)
-        times = _begin(times, status.execution_attempts, since, now, restarts=is_restart)
-        if is_running and not is_restart:
-            times = _with_progress(ctx, times, runs=True)
-    return replace(status, recovery=times)
+        return new_status if new_status.recovery is None else replace(new_status, recovery=None)
+    if new_status.execution_attempts is None or stored.terminal_state:
+        return new_status
+    recovery, is_running = stored.recovery or Recovery(), _is_running(ctx, new_status)
+    begins_attempt = new_status.execution_attempts != stored.execution_attempts
+    is_unplanned = _is_restart(stored, new_status) and not _is_planned(stored, new_status)
+    failure_time = _failure_time(ctx) if is_unplanned or new_status.terminal_state == keys.FAILED else ""
+    lost_since = ctx.now if recovery.running or not recovery.since else recovery.since
+    is_same_state = recovery.running == is_running and recovery.since and new_status.spares == stored.spares
+    if not is_same_state or begins_attempt or is_unplanned or new_status.terminal_state or ctx.js.spec.suspend:
+        recovery = _count_until_now(ctx, new_status, recovery, failure_time, is_running=is_running)
+    last_entry_has_ended = _last_entry_has_ended(recovery)
+    if not (last_entry_has_ended or ctx.js.spec.suspend):
+        recovery = _with_progress(ctx, recovery, is_running=is_running)
+    if is_unplanned and (begins_attempt or last_entry_has_ended):
+        recovery = _with_new_entry(ctx, recovery, new_status, failure_time or lost_since, is_recovery=True)
+    elif begins_attempt:
+        recovery = _with_new_entry(ctx, recovery, new_status, _start_time(ctx), is_recovery=False)
+        if is_running:
+            recovery = _with_progress(ctx, recovery, is_running=True)
+    return replace(new_status, recovery=recovery)
 
 
 def goodput(running: int, lost: int) -> str:
@@ -63,7 +64,10 @@ def goodput(running: int, lost: int) -> str:
 
 
 def elapsed_seconds(start: str, end: str) -> int:
-    """Whole seconds between two times; 0 if a time is unknown, or the clock of another process was ahead."""
+    """Whole seconds between two times; 0 if a time is unknown, or if `end` is before `start`.
+
+    The clock of the process that wrote `start` may have been ahead.
+    """
     start_time, end_time = _moment(start), _moment(end)
     return 0 if start_time is None or end_time is None else max(0, int((end_time - start_time).total_seconds()))
 
@@ -90,25 +94,25 @@ def _is_running(ctx: Context, status: JobSetStatus) -> bool:
 
 def _is_restart(old: JobSetStatus, new: JobSetStatus) -> bool:
     """Whether the new status restarts the set, a part of the set, or its workers in place."""
-    counts = [(s.restarts, s.previous_in_place_restart_attempt, _single_restarts(s)) for s in (old, new)]
+    counts = [(s.restarts, s.previous_in_place_restart_attempt, _part_restarts(s)) for s in (old, new)]
     return counts[0] != counts[1]
 
 
-def _is_planned(old: JobSetStatus, new: JobSetStatus) -> bool:
-    """Whether the restart moves the set off nodes in maintenance, or changes its size. It then counts as a start."""
-    restart, reasons = new.last_restart, {MAINTENANCE, REDUCED, RESIZED, RESTORED}
-    return restart is not None and restart.reason in reasons and new.restarts > old.restarts
-
-
-def _single_restarts(status: JobSetStatus) -> int:
+def _part_restarts(status: JobSetStatus) -> int:
     """How many restarts of single Jobs the status counts."""
     return sum(sum(entry.job_restarts) for entry in status.replicated_jobs_status)
 
 
+def _is_planned(old: JobSetStatus, new: JobSetStatus) -> bool:
+    """Whether the new status restarts the set to leave nodes in maintenance, or to change the number of its Jobs."""
+    restart, reasons = new.last_restart, {MAINTENANCE, REDUCED, RESIZED, RESTORED}
+    return restart is not None and restart.reason in reasons and new.restarts > old.restarts
+
+
 def _failure_time(ctx: Context) -> str:
     """Time of the first failure that this plan decides about; empty if unknown."""
-    moments = (moment for moment in _failure_times(ctx) if _moment(moment) is not None)
-    return min(moments, key=lambda text: (_moment(text), text), default="")
+    times = (time for time in _failure_times(ctx) if _moment(time) is not None)
+    return min(times, key=lambda time: (_moment(time), time), default="")
 
 
 def _failure_times(ctx: Context) -> Iterator[str]:
@@ -116,69 +120,84 @@ def _failure_times(ctx: Context) -> Iterator[str]:
         for condition in child.job.status.conditions:
             if condition.status == "True" and condition.type in {keys.JOB_FAILED, keys.JOB_FAILURE_TARGET}:
                 yield condition.last_transition_time
-    yield from (failed.since for failed in failed_by_pods(ctx).values())
+    yield from (failure.since for failure in failed_by_pods(ctx).values())
 
 
-def _count_seconds(times: Recovery, failure_time: str, now: str, spares: int) -> Recovery:
-    """The times, to which the seconds until now are added. `spares`: how many spares were ready.
+def _count_until_now(
+    ctx: Context, new_status: JobSetStatus, recovery: Recovery, failure_time: str, *, is_running: bool
+) -> Recovery:
+    """`recovery` with the seconds from its `since` until now. `is_running`: whether the set runs from now on.
 
     All seconds after the time of a failure are lost, even before the failure was noticed.
     """
-    until_now = elapsed_seconds(times.since, now)
-    until_failure = min(elapsed_seconds(times.since, failure_time), until_now) if failure_time else until_now
-    newly_running = until_failure if times.running else 0
-    running, lost = times.running_seconds + newly_running, times.lost_seconds + until_now - newly_running
-    attempts = times.attempts
+    until_now = elapsed_seconds(recovery.since, ctx.now)
+    until_failure = min(elapsed_seconds(recovery.since, failure_time), until_now) if failure_time else until_now
+    new_running_seconds = until_failure if recovery.running else 0
+    running = recovery.running_seconds + new_running_seconds
+    lost = recovery.lost_seconds + until_now - new_running_seconds
+    attempts = recovery.attempts
     if attempts:
         last = attempts[-1]
-        attempts = (*attempts[:-1], replace(last, running_seconds=last.running_seconds + newly_running))
-    spare = times.spare_seconds + until_now * spares
-    new_times = replace(times, running_seconds=running, lost_seconds=lost, spare_seconds=spare, attempts=attempts)
-    return replace(new_times, goodput=goodput(running, lost))
+        attempts = (*attempts[:-1], replace(last, running_seconds=last.running_seconds + new_running_seconds))
+    is_counting = not (ctx.js.spec.suspend or new_status.terminal_state)
+    # `since` is after `now` if the clock of the process that wrote it was ahead. No second is counted twice.
+    counted_until = recovery.since if elapsed_seconds(ctx.now, recovery.since) else ctx.now
+    ready_spares = sum(entry.ready for entry in ctx.js.status.spares)
+    return replace(
+        recovery,
+        running_seconds=running,
+        lost_seconds=lost,
+        spare_seconds=recovery.spare_seconds + until_now * ready_spares,
+        goodput=goodput(running, lost),
+        running=is_running,
+        since=counted_until if is_counting else "",
+        attempts=attempts,
+    )
 
 
-def _lost_since(times: Recovery, now: str) -> str:
-    """Since when the set has not run, if no failure is known."""
-    return now if times.running or not times.since else times.since
-
-
-def _started_at(ctx: Context) -> str:
+def _start_time(ctx: Context) -> str:
     """When a start began: now; with the first status of a set, which waits for pods, when its first Job was created."""
     jobs = () if ctx.js.status.replicated_jobs_status else ctx.observed.jobs
     return min((job.metadata.creation_timestamp or ctx.now for job in jobs), default=ctx.now)
 
 
-def _is_over(recovery: Recovery) -> bool:
-    """Whether the last start or recovery has ended."""
+def _last_entry_has_ended(recovery: Recovery) -> bool:
+    """Whether the set has run since the last start or failure."""
     return not recovery.attempts or recovery.attempts[-1].ready_after_seconds is not None
 
 
-def _begin(recovery: Recovery, attempt: int, since: str, now: str, *, restarts: bool) -> Recovery:
-    """The times with one more entry, which is a recovery if something `restarts`, else a start or a resume."""
-    since = since if elapsed_seconds(since, now) else now
+def _with_new_entry(
+    ctx: Context, recovery: Recovery, new_status: JobSetStatus, since: str, *, is_recovery: bool
+) -> Recovery:
+    """`recovery` with one more entry, for a recovery or a start. `since`: when the failure or the start happened."""
+    if not elapsed_seconds(since, ctx.now):
+        since = ctx.now
     entry = AttemptTimes(
-        attempt=attempt, since=since, detected_after_seconds=elapsed_seconds(since, now) if restarts else None
+        attempt=new_status.execution_attempts or 0,
+        since=since,
+        detected_after_seconds=elapsed_seconds(since, ctx.now) if is_recovery else None,
     )
     return replace(recovery, attempts=(*recovery.attempts, entry)[-MAX_HISTORY:])
 
 
-def _with_progress(ctx: Context, recovery: Recovery, *, runs: bool) -> Recovery:
-    """The times, whose last entry says after how long old pods were gone, all Jobs existed, and all Jobs were ready."""
+def _with_progress(ctx: Context, recovery: Recovery, *, is_running: bool) -> Recovery:
+    """`recovery` with the drained, created and ready times that the last entry has reached by now."""
     entry = recovery.attempts[-1]
     until_now = elapsed_seconds(entry.since, ctx.now)
-    newest = max((job.metadata.creation_timestamp or "" for job in ctx.observed.jobs), default="")
+    newest_creation = max((job.metadata.creation_timestamp or "" for job in ctx.observed.jobs), default="")
     lacks_jobs = _lacks_jobs(ctx)
-    creates_jobs = lacks_jobs or newest >= entry.since
+    creates_jobs = lacks_jobs or newest_creation >= entry.since
     drained, created = entry.drained_after_seconds, entry.created_after_seconds
-    # The last created Job may be deleted already: the newest one that is left is older than the entry's earlier times.
+    # If the Job that was created last is deleted already, `newest_creation` may be before the entry's other times.
     earliest = max(entry.detected_after_seconds or 0, drained or 0)
-    last_created = until_now if lacks_jobs else min(max(elapsed_seconds(entry.since, newest), earliest), until_now)
+    until_creation = max(elapsed_seconds(entry.since, newest_creation), earliest)
+    until_last_creation = until_now if lacks_jobs else min(until_creation, until_now)
     has_no_old_pods = creates_jobs and not ctx.may_have_old_pods
     if has_no_old_pods and drained is None and entry.detected_after_seconds is not None:
-        drained = last_created
+        drained = until_last_creation
     if has_no_old_pods and created is None and not lacks_jobs:
-        created = last_created
-    ready = until_now if runs else None
+        created = until_last_creation
+    ready = until_now if is_running else None
     entry = replace(entry, drained_after_seconds=drained, created_after_seconds=created, ready_after_seconds=ready)
     return replace(recovery, attempts=(*recovery.attempts[:-1], entry))
 

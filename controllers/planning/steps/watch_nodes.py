@@ -12,7 +12,7 @@ from api.jobset import JobSet
 from api.policies import NodeFailure
 from controllers.planning import failed_nodes, node_failure, spare_places
 from controllers.planning.actions import DeletePod, NodeQuery, PatchJob
-from controllers.planning.attempts import end_attempt, requested_attempt
+from controllers.planning.attempts import request_next_attempt, requested_attempt
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.finished import has_finished
@@ -58,7 +58,7 @@ def watch_nodes(ctx: Context) -> Partial:
         pods_on_nodes = [f"pod {pod.name} is on {replaced[pod.uid]}" for pod in to_delete if pod.uid in replaced]
         advice = "their Jobs make others, and when these have joined all pods restart in place"
         draft.warn("LostPodsReplaced", list_some(pods_on_nodes, advice, ctx.limits))
-        end_attempt(ctx.js, draft, (child.replicated_job for child, _ in lost.replaced_pods))
+        request_next_attempt(ctx.js, draft, (child.replicated_job for child, _ in lost.replaced_pods))
         prompts = _prompts(ctx.js, (child for child, _ in lost.replaced_pods), requested_attempt(draft.status))
         failed_nodes.count_replacements(ctx, draft, [pod for pod in to_delete if pod.uid in replaced])
     if ctx.observed.spares and not ctx.js.spec.suspend:  # a node may be lost while the set restarts

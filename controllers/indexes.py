@@ -9,19 +9,19 @@ BY_OWNER = "owner"
 """Index of objects by the UID of their controlling owner: see `key_of_children`."""
 
 
-class Object(Protocol):
-    """Any cached object."""
+class CachedObject(Protocol):
+    """Any cached object that has metadata."""
 
     @property
     def metadata(self) -> Identity: ...
 
 
-def controller_uid(obj: Object) -> list[str]:
-    """A `kube.store.IndexFunction`: the values of an object in `BY_OWNER`."""
+def controller_uid(obj: CachedObject) -> list[str]:
+    """The values of an object in the index `BY_OWNER`: the UID of its controlling owner, if it has one."""
     ref = obj.metadata.controller()
     return [] if ref is None else [ref.uid]
 
 
-def key_of_children(owner: Object) -> IndexKey:
-    """The key in `BY_OWNER` of the objects that an object controls. Owners have no children in other namespaces."""
+def key_of_children(owner: CachedObject) -> IndexKey:
+    """The key in `BY_OWNER` of the objects that `owner` controls, which are all in its namespace."""
     return IndexKey(owner.metadata.namespace, owner.metadata.uid)

@@ -7,7 +7,7 @@ import msgspec
 
 from api.keys import NAMESPACE_NAME
 from kube.model.field import SPEC
-from kube.model.meta import Base, Identity, ObjectMeta
+from kube.model.meta import Identity, PartialObjectMetadata
 from policy.fields import records
 from policy.judged import Namespace
 from policy.limits import Limit
@@ -22,10 +22,8 @@ class KnownNamespace(msgspec.Struct, frozen=True, kw_only=True):
     annotation_keys: frozenset[str]
 
 
-class NamespaceMetadata(Base, frozen=True, kw_only=True):
-    """The metadata of a namespace."""
-
-    metadata: ObjectMeta
+class NamespaceMetadata(PartialObjectMetadata, frozen=True, kw_only=True):
+    """A namespace of which only the metadata is read."""
 
     def known(self, annotation_keys: frozenset[str]) -> KnownNamespace:
         """The fields of the namespace that policies read, with the annotations that have these keys."""

@@ -50,7 +50,7 @@ class GroupWriter:
 
     async def _create(self, js: JobSet, action: CreateGroup) -> None:
         namespace = js.metadata.namespace
-        resource, body = RESOURCES[action.kind], action.body
+        resource, body = RESOURCES[action.kind], action.build_body()
         try:
             stored = await self.client.create(resource, body, namespace=namespace)
         except AlreadyExists:

@@ -1,8 +1,8 @@
-"""Delays the next resume of Jobs that another client suspends after the manager has resumed them.
+"""Delays the next resume of contested Jobs, which another client suspends after the manager has resumed them.
 
-Without the pause, which grows, the manager and the other client would write as fast as they can, forever. One Warning
-names the client that sets `spec.suspend`. The first resume, also after a suspension of the set, is never delayed, so
-that a queue does not wait.
+Each pause is twice as long as the pause before. Without pauses the manager and the other client would write as fast as
+they can, forever. One Warning names the client that sets `spec.suspend`. The first resume after a suspension of the set
+is never delayed, so that a queue such as Kueue does not wait.
 """
 
 import logging
@@ -45,8 +45,8 @@ MAX_MANAGER_NAME = 100
 class Resumptions:
     """How often each Job of one JobSet was resumed since the set was last suspended, and which Jobs have to wait.
 
-    At most one entry for each Job, by UID. Times are of the event loop's clock. `is_reported`: whether the Jobs
-    that were suspended again have been reported by a Warning.
+    At most one entry for each Job, by UID. Times are of the event loop's clock. `is_reported`: False from a resume
+    until a Warning reports that the Job was suspended again.
     """
 
     is_reported: bool = True
@@ -59,14 +59,14 @@ class Resumptions:
         self._resume_counts, self._paused_until, self.is_reported, self._forget_at = {}, {}, True, 0.0
 
     def seconds_left(self, time: float) -> Mapping[str, float]:
-        """By UID of the Jobs that must not be resumed yet, the seconds until they may be."""
+        """The Jobs that must not be resumed yet, by UID, each with the seconds until it may be resumed."""
         if self._resume_counts and time >= self._forget_at:
             self.clear()
         if self._paused_until:
             self._paused_until = {uid: until for uid, until in self._paused_until.items() if until > time}
         return {uid: until - time for uid, until in self._paused_until.items()}
 
-    def note(self, plan: Plan, jobs: Store[Job], namespace: str, time: float) -> None:
+    def note_resumed(self, plan: Plan, jobs: Store[Job], namespace: str, time: float) -> None:
         """Note the Jobs that a plan has resumed at `time`. `jobs`: the cache with the answers to the plan's writes."""
         for action in plan.actions:
             if not isinstance(action, PatchJob) or action.patch.get("spec", {}).get("suspend") is not False:
@@ -103,7 +103,7 @@ class _SuspendedJob(Base, frozen=True, kw_only=True):
 
 
 class ContestedJobs:
-    """Warns of Jobs that are suspended again, by one event for all Jobs of a set in each pause."""
+    """Warns of contested Jobs, by at most one event about a set in each pause."""
 
     def __init__(self, client: Client, record: Callable[[JobSet, Event], None]) -> None:
         self._client = client
@@ -132,9 +132,9 @@ class ContestedJobs:
         )
 
 
-def describe_contest(name: str, more: int, manager_name: str) -> str:
-    """The message of the Warning: which client suspends which Jobs, and what to do. `more`: how many further Jobs."""
-    jobs, verbs = (f"Job {name} and {more} more", ("were", "are")) if more else (f"Job {name}", ("was", "is"))
+def describe_contest(name: str, more_jobs: int, manager_name: str) -> str:
+    """The message of the Warning about a Job and `more_jobs` further ones: who suspends them, and what to do."""
+    jobs, verbs = (f"Job {name} and {more_jobs} more", ("were", "are")) if more_jobs else (f"Job {name}", ("was", "is"))
     by = f" by field manager {manager_name}" if manager_name else ""
     return (
         f"{jobs} {verbs[0]} resumed and {verbs[1]} suspended again{by}: the manager resumes such Jobs after a pause,"

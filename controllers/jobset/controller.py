@@ -1,4 +1,10 @@
-"""The JobSet controller. Each change of a JobSet leads to a reconcile: observe, plan, execute."""
+"""The JobSet controller. A reconcile observes one JobSet, makes a plan, and executes the plan.
+
+`_observe` reads the objects of the JobSet from the caches. `Planning.decide`, a pure function, makes a plan from them:
+writes, a new status and events. If it has to know more about pods or nodes, the plan has a query instead; the
+reconciler reads the answer and plans again. A `Memory` is what this process remembers of a JobSet between reconciles.
+An attempt is the run of a set between two restarts.
+"""
 
 import asyncio
 import dataclasses
@@ -20,18 +26,18 @@ from api.priority import Priorities
 from controllers.gang.execute import GroupWriteError
 from controllers.gang.stalled import NO_EVENTS, StalledGangs
 from controllers.indexes import BY_OWNER, key_of_children
-from controllers.jobset.beginnings import Beginnings
 from controllers.jobset.contested_jobs import ContestedJobs
 from controllers.jobset.execute import Caches, Executor, FailedWrites, ForeignObjectError
 from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.leftover_pods import LeftoverPods
-from controllers.jobset.memory import Memories, Memory, Until
+from controllers.jobset.memory import ExpiringValue, Memories, Memory
 from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.node_watches import NodeWatches
 from controllers.jobset.pending_pods import find_pending_pods
 from controllers.jobset.spare_pods import note_served_pods, with_read_pool, with_spare_pods
+from controllers.jobset.start_spacing import StartSpacing
 from controllers.jobset.unscheduled_pods import UnscheduledPods
-from controllers.jobset.watches import BY_SET
+from controllers.jobset.watches import BY_SET_NAME
 from controllers.planning import placeholders, spares
 from controllers.planning.actions import (
     DeleteJobs,
@@ -48,7 +54,7 @@ from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.finished import has_finished
 from controllers.planning.job_window import UNKNOWN, started_job_names
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
-from controllers.planning.observed import KnownGroups, Observed
+from controllers.planning.observed import Observed
 from controllers.planning.plan import Planning
 from controllers.planning.sorted_jobs import SortedJobs
 from controllers.planning.summary import summary
@@ -74,7 +80,7 @@ PAUSE_FACTOR = 4.0
 of Jobs that change all the time takes at most a fifth of a processor. Small sets do not wait noticeably."""
 
 GROUP_RETRY = 30.0
-"""Seconds until the failed creation of a group is tried again."""
+"""Seconds until the failed creation of a PodGroup, CompositePodGroup or Workload is tried again."""
 
 CATCH_UP = 1.0
 """Seconds until the next plan of a new leader whose watches are behind, so that they can catch up."""
@@ -85,7 +91,7 @@ NAMESPACE_RETRY = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of a reconciler. `wall_clock` gives the times that are written into the status."""
+    """Options of a reconciler. `wall_clock` returns the time, as it is written into the status."""
 
     limits: Limits = DEFAULT_LIMITS
     wall_clock: Callable[[], datetime] = now
@@ -112,11 +118,11 @@ class JobSetReconciler:
         self._unscheduled = UnscheduledPods(client, self._executor.record_event)
         self._contested = ContestedJobs(client, self._executor.record_event)
         self._stopwatch = Stopwatch(milestones)
-        self._beginnings = Beginnings()
+        self._start_spacing = StartSpacing()
         self._write_seconds = 0.0  # how long the writes of the last plan took, of any set: a measure of the load
         self.memories = Memories()
         self.leftover_pods = LeftoverPods(client, self.memories)
-        """The watches of leftover pods. Its `run` has to be running."""
+        """The watches of pods that outlive deleted Jobs. Its `run` has to be running."""
 
     def watch_departures(self, jobs: Informer[Job]) -> None:
         """Keep deleted Jobs that had finished, or were bound to fail, until the status records their end."""
@@ -130,6 +136,7 @@ class JobSetReconciler:
             self.memories.keep_departed(Request(old.metadata.namespace, owner.name), owner.uid, old)
 
     async def reconcile(self, request: Request) -> Result:
+        """Make and execute one plan for a JobSet. Returns when to reconcile it again, even if nothing changes."""
         cached = self._caches.jobsets.get(request.namespace, request.name)
         if cached is None:
             self.memories.forget(request)
@@ -141,7 +148,7 @@ class JobSetReconciler:
         start_time = clock()
         earliest_time = max(memory.rest_until, memory.namespace_ends_until)
         if cached.spec.suspend and not cached.status.replicated_jobs_status:
-            earliest_time = max(earliest_time, self._begins_at(memory, start_time))
+            earliest_time = max(earliest_time, self._first_plan_time(memory, start_time))
         if earliest_time > start_time + EARLY_SECONDS:
             return Result(earliest_time - start_time)
         observed = self._observe(unpack(cached), memory)
@@ -169,18 +176,20 @@ class JobSetReconciler:
             # Jobs that are refused, for example by a quota, do not delay other sets.
             self.memories.note_queued(request, queued=plan.queued > 0)
             self._remember_failures(failed, request, memory)
+            # The next plan reports errors of these two types, so it is made at once, without a back-off.
             if failed.split((ForeignObjectError, GroupWriteError))[1] is None:
                 return Result(0.0)
             raise
         finally:
             self._follow_old_pods(js, plan)
-            memory.resumptions.note(plan, self._caches.jobs, request.namespace, clock())
+            memory.resumptions.note_resumed(plan, self._caches.jobs, request.namespace, clock())
             waiting_jobs = plan.queued + len(started_names)
             if started_names and waiting_jobs >= self._options.limits.queued_jobs:
+                # When the Job controller takes up the last of these Jobs shows how fast it is.
                 memory.job_window = memory.job_window.watch(started_names[-1], waiting_jobs, start_time)
         pod_check = self._unscheduled if js.spec.scheduling is None else self._stalled
         next_check = await pod_check.check(observed, memory.pod_reports)
-        waits = plan.requeue_after, max(memory.group_error.time - clock(), 0) or None, next_check
+        waits = plan.requeue_after, max(memory.group_error.end_time - clock(), 0) or None, next_check
         return Result(
             min((seconds for seconds in waits if seconds is not None), default=None),
             COUNTED.priority if plan.counts_wait else 0,
@@ -193,11 +202,11 @@ class JobSetReconciler:
             log.info("%s %s: %s", NAME, request, line)
         memory.failed_plan_line = line
 
-    def _begins_at(self, memory: Memory, time: float) -> float:
-        """When a new suspended set may get its first Jobs."""
-        if memory.begins_at is None:
-            memory.begins_at = self._beginnings.reserve(time, self._write_seconds)
-        return memory.begins_at
+    def _first_plan_time(self, memory: Memory, time: float) -> float:
+        """The time on the event loop's clock before which a new suspended set gets no Jobs."""
+        if memory.first_plan_time is None:
+            memory.first_plan_time = self._start_spacing.reserve(time, self._write_seconds)
+        return memory.first_plan_time
 
     async def _carry_out(self, js: JobSet, plan: Plan, memory: Memory) -> bool:
         """Execute a plan. Returns False, without any write, if the cached JobSet is not the stored JobSet.
@@ -209,27 +218,29 @@ class JobSetReconciler:
         clock = asyncio.get_running_loop().time
         start_time = clock()
         memory.counts_differ_since = (memory.counts_differ_since or start_time) if plan.counts_wait else None
-        needs_read = not (memory.confirmed or has_only_creations(plan) or (plan.status_first and plan.status))
+        needs_read = not (memory.has_current_caches or has_only_creations(plan) or (plan.status_first and plan.status))
         if needs_read and not await self._is_stored(js):
             return False
-        stored: list[JobSetStatus] = []
+        stored_statuses: list[JobSetStatus] = []
 
         def on_stored(status: JobSetStatus) -> None:
-            stored.append(status)
-            memory.status_written = asyncio.get_running_loop().time()
+            stored_statuses.append(status)
+            memory.status_write_time = asyncio.get_running_loop().time()
             if status is plan.status:
                 memory.reported_group = plan.reported_group
 
-        await self._executor.execute(js, plan, on_stored, memory.refused_jobs, confirmed=memory.confirmed)
+        await self._executor.execute(
+            js, plan, on_stored, memory.refused_jobs, has_current_caches=memory.has_current_caches
+        )
         if self._caches.spare_pods is not None:
             note_served_pods(memory, plan.actions, clock())
         if plan.actions:
             self._write_seconds = clock() - start_time
-        memory.confirmed = memory.confirmed or needs_read or bool(stored)
+        memory.has_current_caches = memory.has_current_caches or needs_read or bool(stored_statuses)
         return True
 
     async def _is_stored(self, js: JobSet) -> bool:
-        """Whether the API server has the same version of the JobSet. The cache gets the version that was read."""
+        """Whether the API server has the same version of the JobSet. Puts that version into the cache."""
         meta, cache = js.metadata, self._caches.jobsets
         try:
             stored = await self._client.get(JOBSETS, meta.name, namespace=meta.namespace, type=JobSet)
@@ -246,8 +257,9 @@ class JobSetReconciler:
         return Planning(self._gates, limits, memory.sorted_jobs)
 
     def _follow_old_pods(self, js: JobSet, plan: Plan) -> None:
-        """Follow pods of earlier attempts, or stop that. A plan that has failed may also have deleted Jobs."""
+        """Watch the pods of earlier attempts if the plan needs them, else end the watch once these pods are gone."""
         if plan.follow_pods:
+            # A plan that has failed may also have deleted Jobs.
             self.leftover_pods.follow(js, relist=any(isinstance(action, DeleteJobs) for action in plan.actions))
         else:
             self.leftover_pods.end_when_gone(js)
@@ -255,18 +267,18 @@ class JobSetReconciler:
     def _remember_failures(self, failed: FailedWrites, request: Request, memory: Memory) -> None:
         """Remember failures for the next plan. A terminating namespace is remembered for all of its JobSets."""
         loop_time = asyncio.get_running_loop().time()
-        if not memory.confirmed and failed.subgroup(Conflict) is not None:
+        if not memory.has_current_caches and failed.subgroup(Conflict) is not None:
             memory.rest_until = loop_time + CATCH_UP
         if failed.subgroup(says_namespace_ends) is not None:
             self.memories.pause_namespace(request.namespace, loop_time + NAMESPACE_RETRY)
         foreign_errors = [error for error in failed.exceptions if isinstance(error, ForeignObjectError)]
         if foreign_errors:
             names = {**memory.foreign_owners.value, **{error.name: error.owner for error in foreign_errors}}
-            memory.foreign_owners = Until(names, loop_time + self._options.limits.foreign_retry)
+            memory.foreign_owners = ExpiringValue(names, loop_time + self._options.limits.foreign_retry)
         failed_groups = [error for error in failed.exceptions if isinstance(error, GroupWriteError)]
         if failed_groups:
             error = failed_groups[0].reason, str(failed_groups[0])
-            memory.group_error = Until(error, loop_time + GROUP_RETRY)
+            memory.group_error = ExpiringValue(error, loop_time + GROUP_RETRY)
 
     async def _with_answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
         """The observed state with the answer to a query. Raises errors of the client if a decision needs the answer."""
@@ -281,8 +293,8 @@ class JobSetReconciler:
             case PoolQuery():
                 return await with_read_pool(self._client, observed, self._caches.spare_pods, memory)
             case PendingPodQuery():
-                pending, memory.next_start_check = await find_pending_pods(self._client, observed)
-                return dataclasses.replace(observed, pending_pods=pending)
+                pending_pods, memory.next_start_check = await find_pending_pods(self._client, observed)
+                return dataclasses.replace(observed, pending_pods=pending_pods)
             case FailedPodQuery():
                 pods = await list_failed_pods(self._client, meta.namespace, pod_query, candidates_of(js, observed.jobs))
                 return dataclasses.replace(observed, failed_pods={**observed.failed_pods, **pods})
@@ -301,12 +313,14 @@ class JobSetReconciler:
         meta, nodes, moment = js.metadata, self._caches.nodes, self._options.wall_clock()
         time = rfc3339(moment)
         jobs = tuple(self._caches.jobs.by_index(BY_OWNER, key_of_children(js)))
-        pods, last_ends = self._pods_of(jobs), self._caches.last_ends
-        jobs_by_label = self._caches.jobs.by_index(BY_SET, IndexKey(meta.namespace, meta.name))
+        pods, last_ends, priority_classes = self._pods_of(jobs), self._caches.last_ends, self._caches.priority_classes
+        jobs_by_label = self._caches.jobs.by_index(BY_SET_NAME, IndexKey(meta.namespace, meta.name))
         clock = asyncio.get_running_loop().time
-        foreign_owners = memory.foreign_owners.value if clock() < memory.foreign_owners.time else {}
+        foreign_owners = memory.foreign_owners.value if clock() < memory.foreign_owners.end_time else {}
         if not foreign_owners:
-            memory.foreign_owners = Until(foreign_owners, 0.0)
+            memory.foreign_owners = ExpiringValue(foreign_owners, 0.0)
+        group_watches = self._caches.groups
+        group_error = memory.group_error.value if clock() < memory.group_error.end_time else None
         if js.spec.suspend:
             memory.resumptions.clear()
         if memory.job_window is not UNKNOWN:
@@ -320,7 +334,7 @@ class JobSetReconciler:
                 name for name in volume_claim_names(js) if self._caches.claims.get(meta.namespace, name) is not None
             ),
             now=time,
-            since_status_write=None if memory.status_written is None else clock() - memory.status_written,
+            since_status_write=None if memory.status_write_time is None else clock() - memory.status_write_time,
             write_seconds=self._write_seconds,
             counts_waited=0.0 if memory.counts_differ_since is None else clock() - memory.counts_differ_since,
             departed=self._unrecorded_ends(js, jobs, memory),
@@ -341,8 +355,8 @@ class JobSetReconciler:
             pods=pods,
             last_ends={} if last_ends is None or not pods else last_ends.ends_of(pods),
             leftovers=self.leftover_pods.owners(js),
-            priorities=self._priorities(),
-            groups=self._known_groups(js, memory),
+            priorities=None if priority_classes is None else Priorities(priority_classes.list()),
+            groups=None if group_watches is None else group_watches.known_groups(js, group_error),
             reported_group=memory.reported_group,
             next_start_check=memory.next_start_check,
             held_back=memory.resumptions.seconds_left(clock()),
@@ -354,16 +368,6 @@ class JobSetReconciler:
         if observed.spares and self._caches.spare_pods is not None:
             observed = with_spare_pods(observed, self._caches.spare_pods, memory, clock())
         return placeholders.separate_placeholders(observed, self._gates) if js.status.reduced_replicas else observed
-
-    def _known_groups(self, js: JobSet, memory: Memory) -> KnownGroups | None:
-        if self._caches.groups is None:
-            return None
-        is_recent = asyncio.get_running_loop().time() < memory.group_error.time
-        return self._caches.groups.known_groups(js, memory.group_error.value if is_recent else None)
-
-    def _priorities(self) -> Priorities | None:
-        classes = self._caches.priority_classes
-        return None if classes is None else Priorities(classes.list())
 
     def _unrecorded_ends(self, js: JobSet, jobs: Iterable[Job], memory: Memory) -> tuple[Job, ...]:
         """Deleted Jobs with an end that the status does not record yet. Other deleted Jobs are forgotten."""
@@ -387,6 +391,10 @@ class JobSetReconciler:
 
 def _with_nodes(observed: Observed, nodes: NodeWatches) -> Observed:
     """The observed state with the current state of nodes from the caches."""
-    to_move, names = nodes.pods_in_maintenance(observed.jobset)
-    failed = nodes.failed_pods(observed.jobset, observed.now)
-    return dataclasses.replace(observed, pods_on_failed_nodes=failed, pods_to_move=to_move, nodes_in_maintenance=names)
+    pods_to_move, node_names = nodes.pods_in_maintenance(observed.jobset)
+    return dataclasses.replace(
+        observed,
+        pods_on_failed_nodes=nodes.failed_pods(observed.jobset, observed.now),
+        pods_to_move=pods_to_move,
+        nodes_in_maintenance=node_names,
+    )

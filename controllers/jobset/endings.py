@@ -1,7 +1,7 @@
 """Counts JobSets that end, for metrics: completions, failures, exceeded deadlines.
 
-This module also counts attempts that end because pods do not run in time or because of a node, and the seconds that
-sets ran, or should have run.
+An attempt is the run of a set between two restarts. This module also counts the attempts that end because pods do not
+run in time or because of a node, and the seconds that sets ran, or should have run.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from kube.model.meta import find
 
 
 class Outcomes(Protocol):
-    """Counts JobSets and attempts that end, and seconds. `state` is the terminal state: Completed or Failed."""
+    """Receives what is counted. `state`: the terminal state of a JobSet, Completed or Failed."""
 
     def on_end(self, namespace: str, name: str, state: str) -> None: ...
     def deadline_exceeded(self, namespace: str, name: str) -> None: ...
@@ -35,8 +35,8 @@ class Endings:
     See docs/reference/metrics.md#jobsets, and defect 10 in docs/reference/defects.md.
 
     A JobSet counts when the watch shows it finished after the watch had shown the same UID unfinished. An attempt
-    counts when the watch shows an attempt history with the attempt after a history without it. The `old` of a handler
-    may be the answer to a write, so the last status that the watch has shown is remembered instead.
+    counts when the watch first shows it in the attempt history of the status. The `old` of `on_event` may be the
+    answer to a write, so the last status that the watch has shown is remembered instead.
 
     A JobSet that ended before this process first saw it was counted by another process. A JobSet that ended and was
     deleted is not counted if the watch missed both events.
@@ -47,7 +47,7 @@ class Endings:
         self._memories = memories
 
     def on_event(self, _kind: object, old: JobSet | None, new: JobSet | None) -> None:
-        """A `kube.informer.Handler`. Register it when the lease is won and before the first reconcile."""
+        """Handle a change of a JobSet. Register it when the lease is won, before the first reconcile."""
         if new is not None:
             if new.is_ours:
                 self._count_changes(new)
@@ -80,7 +80,7 @@ class Endings:
                 self._outcomes.node_failed()
 
     def _count_seconds(self, old: Recovery | None, new: Recovery | None) -> None:
-        """Count the seconds since `old`. If `old` is None, an earlier process has counted all seconds so far."""
+        """Count the seconds by which `new` exceeds `old`. If `old` is None, an earlier process has counted them."""
         if old is None or new is None or old is new:
             return
         running, lost = new.running_seconds - old.running_seconds, new.lost_seconds - old.lost_seconds

@@ -1,9 +1,10 @@
-"""Carries out a plan. The JobSet controller writes to the API server only here and in what this file calls.
+"""Executes a plan: sends its actions to the API server, and stores its status. All writes about a JobSet start here.
 
-The order is: deletions, places of spares, the Service, claims and groups (controllers/gang/execute.py writes these);
-then Jobs; then the status (before everything else if the plan says so); then events. Answers are put into the caches at
-once, so that the next plan sees them. "Not found" on a deletion, and "already exists" on a creation if the object
-belongs to the set, are no errors. Other errors are collected, so that one refused Job does not delay other Jobs.
+First come deletions, the places of spares (pods that hold nodes for other pods), the Service, volume claims, and groups
+(the PodGroups, CompositePodGroups and Workloads of gang scheduling). Then come Jobs, then the status, unless the plan
+wants its status first, then events. Each answer is put into a cache as an overlay, which the next plan reads even if
+the watch is behind. "Not found" on a deletion, and "already exists" on a creation if the object belongs to the set, are
+no errors. Other errors are collected, so that one refused Job does not delay other Jobs.
 """
 
 from collections import defaultdict
@@ -67,13 +68,13 @@ STATUS_TOO_LARGE = (
 
 T = TypeVar("T")
 ServiceOrClaim = TypeVar("ServiceOrClaim", Service, Claim)
-Actions = defaultdict[type[Action], list[Any]]
-"""The actions of a plan by their type, in their order."""
+ActionsByType = defaultdict[type[Action], list[Any]]
+"""The actions of a plan by their type. The actions of one type keep their order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """The stores of the watches, which the executor overlays with the answers to its writes."""
+    """The caches of the watches, from which plans are made. The executor puts the answers to its writes into them."""
 
     jobsets: Store[JobSet]
     jobs: Store[Job]
@@ -88,7 +89,7 @@ class Caches:
 
 
 class ForeignObjectError(KubeError):
-    """A Job of the set cannot be created since a Job of `owner` has its name."""
+    """A Job of the set cannot be created, since a Job with the same name belongs to `owner`."""
 
     def __init__(self, name: str, owner: Owner) -> None:
         super().__init__(f"job {name!r} exists already and belongs to {owner}")
@@ -102,7 +103,7 @@ class FailedWrites(ExceptionGroup[Exception]):
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """Executes the plans of one process. Its only state is the caches that it fills."""
+    """Executes the plans of one process."""
 
     client: Client
     caches: Caches
@@ -115,19 +116,19 @@ class Executor:
         on_stored: Callable[[JobSetStatus], None] = lambda _: None,
         refused: RefusedJobs | None = None,
         *,
-        confirmed: bool = True,
+        has_current_caches: bool = True,
     ) -> None:
-        """Execute the plan. Raises `FailedWrites` if a write failed, after the counters were written.
+        """Execute the plan. If a write fails, store only `plan.counters` as the status, and raise `FailedWrites`.
 
         `on_stored` is called with each status that the API server has stored (`plan.status` or `plan.counters`), even
         if a later write fails. `refused`: the Jobs that could not be created so far. If a user changes the JobSet
-        meanwhile, the rest of the plan is left out. Without `confirmed`, the cache of Jobs may be behind that of the
-        last leader, so a deletion with a resourceVersion requires that version.
+        meanwhile, the rest of the plan is left out. `has_current_caches`: whether the caches have all writes of earlier
+        leaders. If not, a Job is deleted only in the version that the action names.
         """
         if plan.status_first:
             js = await self._publish(js, plan.status, plan.events, on_stored)
         actions = _group_by_type(plan.actions)
-        failures = await self._prepare(js, actions, confirmed=confirmed) if actions else []
+        failures = await self._prepare(js, actions, has_current_caches=has_current_caches) if actions else []
         is_prepared = not failures
         if is_prepared:
             failures += await self._create_jobs(js, actions[CreateJob], RefusedJobs() if refused is None else refused)
@@ -172,44 +173,44 @@ class Executor:
             != (js.metadata.uid, js.metadata.generation, js.metadata.deletion_timestamp)
         )
 
-    async def _prepare(self, js: JobSet, actions: Actions, *, confirmed: bool) -> list[Failure]:
+    async def _prepare(self, js: JobSet, actions: ActionsByType, *, has_current_caches: bool) -> list[Failure]:
         """Write everything that comes before Jobs: deletions, places of spares, the Service, claims and groups."""
         caches = self.caches
-        deletions = await self._run_each(js, actions[DeleteJob], partial(self._delete_job, js, confirmed))
-        deletions += await self._run_each(js, actions[DeleteJobs], partial(self._delete_jobs, js))
+        failures = await self._run_each(js, actions[DeleteJob], partial(self._delete_job, js, has_current_caches))
+        failures += await self._run_each(js, actions[DeleteJobs], partial(self._delete_jobs, js))
         pod_writes = PodWrites(self.client, js.metadata.namespace)
         if caches.nodes is not None:
             delete_pod = partial(pod_writes.delete, caches.nodes.pods.store)
-            deletions += await self._run_each(js, actions[DeletePod], delete_pod)
+            failures += await self._run_each(js, actions[DeletePod], delete_pod)
         if caches.spare_pods is not None:
-            delete_job = partial(self._delete_job, js, confirmed)
+            delete_job = partial(self._delete_job, js, has_current_caches)
             give_place = partial(pod_writes.give_place, caches.spare_pods, delete_job=delete_job)
-            deletions += await self._run_each(js, actions[GivePlace], give_place)
-            deletions += await self._run_each(js, actions[EndSpare], partial(pod_writes.end_spare, caches.spare_pods))
-            deletions += await self._run_each(js, actions[LiftGate], partial(pod_writes.lift_gate, caches.spare_pods))
+            failures += await self._run_each(js, actions[GivePlace], give_place)
+            failures += await self._run_each(js, actions[EndSpare], partial(pod_writes.end_spare, caches.spare_pods))
+            failures += await self._run_each(js, actions[LiftGate], partial(pod_writes.lift_gate, caches.spare_pods))
         ensure_service = partial(self._ensure_exists, js, SERVICES, Service, caches.services)
-        services = await self._run_each(js, actions[CreateService], ensure_service)
-        self._warn_of_failures(js, keys.SERVICE_CREATION_FAILED, services)
+        service_failures = await self._run_each(js, actions[CreateService], ensure_service)
+        self._warn_of_failures(js, keys.SERVICE_CREATION_FAILED, service_failures)
         ensure_claim = partial(self._ensure_exists, js, PERSISTENT_VOLUME_CLAIMS, Claim, caches.claims)
-        claims = await self._run_each(js, actions[CreateClaim], ensure_claim)
-        self._warn_of_failures(js, "PVCCreationFailed", claims)
-        groups: list[Failure] = []
+        claim_failures = await self._run_each(js, actions[CreateClaim], ensure_claim)
+        self._warn_of_failures(js, "PVCCreationFailed", claim_failures)
+        group_failures: list[Failure] = []
         group_actions = [*actions[DeleteGroup], *actions[PatchGroup], *actions[CreateGroup]]
         if caches.groups is not None and group_actions:
-            groups = await GroupWriter(self.client, caches.groups).write(js, group_actions)
-        # The next plan reports errors about single groups.
-        refused = [failure for failure in groups if not isinstance(failure.error, GroupWriteError)]
-        self._warn_of_failures(js, "SchedulingObjectsFailed", refused)
-        return [*deletions, *services, *claims, *groups]
+            group_failures = await GroupWriter(self.client, caches.groups).write(js, group_actions)
+        # The next plan reports a GroupWriteError in a condition.
+        unreported_failures = [failure for failure in group_failures if not isinstance(failure.error, GroupWriteError)]
+        self._warn_of_failures(js, "SchedulingObjectsFailed", unreported_failures)
+        return [*failures, *service_failures, *claim_failures, *group_failures]
 
     async def _create_jobs(
         self, js: JobSet, creations: Sequence[CreateJob], refused_jobs: RefusedJobs
     ) -> list[Failure]:
-        """Create Jobs, and report failures. The next plan reports names that Jobs of other owners have."""
+        """Create Jobs, and report failures, except for Jobs of other owners, which the next plan reports."""
         create_each = partial(self._run_each, js, label=failure_prefix)
         failures = await refused_jobs.create(creations, create_each, partial(self._create_job, js))
-        refused = [failure for failure in failures if not isinstance(failure.error, ForeignObjectError)]
-        self._warn_of_failures(js, keys.JOB_CREATION_FAILED, refused)
+        unreported_failures = [failure for failure in failures if not isinstance(failure.error, ForeignObjectError)]
+        self._warn_of_failures(js, keys.JOB_CREATION_FAILED, unreported_failures)
         return failures
 
     async def _run_each(
@@ -219,20 +220,20 @@ class Executor:
         act: Callable[[T], Awaitable[None]],
         label: Callable[[T], str] = lambda _: "",
     ) -> list[Failure]:
-        """Call `act` for each item concurrently, until the user changes the JobSet. `label`: see `Failure`."""
+        """Call `act` for each item, concurrently, until the user changes the JobSet. `label` begins an error's text."""
         return await each(items, act, label, until=lambda: self._is_superseded(js)) if items else []
 
     async def _create_job(self, js: JobSet, action: CreateJob) -> None:
         namespace = js.metadata.namespace
         try:
-            job = await self.client.create(JOBS, action.body, namespace=namespace, type=Job)
+            job = await self.client.create(JOBS, action.build_body(), namespace=namespace, type=Job)
         except AlreadyExists:
             job = await self.client.get(JOBS, action.name, namespace=namespace, type=Job)
             if not job.metadata.controlled_by(js.metadata.uid):
                 raise ForeignObjectError(job.metadata.name, job.metadata.owner) from None
         self.caches.jobs.overlay(job)
 
-    async def _delete_job(self, js: JobSet, confirmed: bool, action: DeleteJob) -> None:
+    async def _delete_job(self, js: JobSet, has_current_caches: bool, action: DeleteJob) -> None:
         namespace = js.metadata.namespace
         try:
             terminating = await self.client.delete(
@@ -241,7 +242,7 @@ class Executor:
                 namespace=namespace,
                 propagation_policy="Foreground",
                 uid=action.uid,
-                resource_version="" if confirmed else action.resource_version,
+                resource_version="" if has_current_caches else action.resource_version,
                 type=Job,
             )
         except NotFound:
@@ -262,11 +263,16 @@ class Executor:
                 self.caches.jobs.overlay_deleted(namespace, name, uid)
 
     async def _patch_job(self, js: JobSet, action: PatchJob) -> None:
+        """Patch a Job.
+
+        An API server may refuse a new pod template of a Job that has started before. Then the start time of the Job is
+        cleared, and the patch is sent again.
+        """
         namespace = js.metadata.namespace
-        kind = PatchType.STRATEGIC if action.changes_resources else PatchType.MERGE
+        patch_type = PatchType.STRATEGIC if action.changes_resources else PatchType.MERGE
         patch = partial(self.client.patch, JOBS, action.name, namespace=namespace, type=Job)
         try:
-            job = await patch(action.patch, patch_type=kind)
+            job = await patch(action.patch, patch_type=patch_type)
         except Invalid:
             if not action.changes_template:
                 raise
@@ -274,7 +280,7 @@ class Executor:
             job = await patch({"metadata": precondition, "status": {"startTime": None}}, subresource="status")
             metadata = {**action.patch["metadata"], **job.metadata.precondition}
             try:
-                job = await patch({**action.patch, "metadata": metadata}, patch_type=kind)
+                job = await patch({**action.patch, "metadata": metadata}, patch_type=patch_type)
             except Invalid as error:
                 if action.changes_resources:
                     note = f"the resources of job {action.name} cannot be set while it is resumed: {error.message}"
@@ -337,12 +343,11 @@ class Executor:
             self.record_event(js, Event("Warning", reason, join_errors([str(failure) for failure in failures])))
 
     def record_event(self, js: JobSet, event: Event) -> None:
-        """Record an event."""
         self.recorder.record(jobset_reference(js), event.type, event.reason, event.note, distinct=event.distinct)
 
 
 def jobset_reference(js: JobSet) -> Reference:
-    """The reference to the JobSet in events about it."""
+    """The reference to the JobSet in its events."""
     return Reference(
         api_version=keys.API_VERSION,
         kind=keys.KIND,
@@ -365,7 +370,7 @@ def failure_prefix(action: CreateJob) -> str:
 
 
 def join_errors(errors: Sequence[str]) -> str:
-    """As many errors, one in a line, as fit into the note of an event, and how many more there are.
+    """The errors that fit into the note of an event, each on its own line, and the number of further errors.
 
     The first error is always included, but may be cut.
     """
@@ -377,8 +382,8 @@ def join_errors(errors: Sequence[str]) -> str:
     return note
 
 
-def _group_by_type(actions: Iterable[Action]) -> Actions:
-    by_type: Actions = defaultdict(list)
+def _group_by_type(actions: Iterable[Action]) -> ActionsByType:
+    by_type: ActionsByType = defaultdict(list)
     for action in actions:
         by_type[type(action)].append(action)
     return by_type

@@ -1,7 +1,8 @@
-"""Answers a plan's `FailedPodQuery`: looks up the failed pods of failed Jobs.
+"""Lists the failed pods of failed Jobs, as the answer to the `FailedPodQuery` of a plan.
 
-If a decision needs the answer, the reconcile waits for it, and an error makes the reconcile fail and run again. Any
-other answer neither delays nor fails a restart. If it is late, the attempt history has fewer details.
+If a decision needs the answer, the reconcile waits for it, and an error makes the reconcile fail and run again. Other
+answers are only for the attempt history in the status: they delay a restart by at most `ANSWER_TIMEOUT`, and errors are
+logged.
 """
 
 import logging
@@ -35,7 +36,7 @@ LONGEST_REASON = 200
 """At most this many characters of a kubelet's message about the end of a pod or container."""
 
 KeepPods = Callable[[str, Sequence[FailedPod]], Sequence[FailedPod]]
-"""Takes the UID of a Job and failed pods of the Job, and returns the pods to keep.
+"""Takes the UID of a Job and failed pods of the Job, and returns the pods by which the Job may have failed.
 
 It is called after each page with the pods kept so far and the pods of the page (`planning.decisive_pod.candidates_of`).
 """
@@ -44,7 +45,7 @@ It is called after each page with the pods kept so far and the pods of the page 
 async def list_failed_pods(
     client: Client, namespace: str, pod_query: FailedPodQuery, keep: KeepPods, *, page_size: int = PAGE_SIZE
 ) -> FailedPodsByJob:
-    """The answer to a plan's query: by UID of each Job that it names, the failed pods that may be decisive.
+    """The failed pods that `keep` returns for each Job of the query, by UID of the Job.
 
     If a decision needs the answer, all failed pods are read, `page_size` at a time, and errors are raised.
     """
@@ -94,37 +95,37 @@ def _pods_by_job(pods: Iterable[DetailedPod]) -> dict[str, list[FailedPod]]:
 
 
 def failed_pod(pod: DetailedPod) -> FailedPod:
-    """The part of a failed pod that decisions need.
+    """The record of a failed pod for decisions.
 
     If no container ran, the pod ended when it became not ready, or when the kubelet, which refused it, first saw it.
     """
     status = pod.status
-    all_ends = [(c.name, c.state.terminated) for c in (*status.container_statuses, *status.init_container_statuses)]
-    ended = [(name, end) for name, end in all_ends if end is not None]
-    not_ready = [c.since for c in status.conditions if c.type == "Ready" and c.status == "False"]
+    states = [(c.name, c.state.terminated) for c in (*status.container_statuses, *status.init_container_statuses)]
+    ended_containers = [(name, end) for name, end in states if end is not None]
+    not_ready_times = [c.since for c in status.conditions if c.type == "Ready" and c.status == "False"]
     return FailedPod(
         name=pod.metadata.name,
         node=pod.spec.node_name,
         ends=tuple(
             Ended(name, end.exit_code, end.finished_at or "", end_of_message(end.message), _reason_text(end.reason, ""))
-            for name, end in ended
+            for name, end in ended_containers
             if end.exit_code
         ),
-        ended_at=max((end.finished_at or "" for _, end in ended), default="")
-        or max(not_ready, default=status.start_time or ""),
+        ended_at=max((end.finished_at or "" for _, end in ended_containers), default="")
+        or max(not_ready_times, default=status.start_time or ""),
         conditions=frozenset((c.type, c.status) for c in status.conditions),
         deleting=pod.metadata.deletion_timestamp is not None,
         index_failures=integer(pod.metadata.annotations.index_failures) or 0,
-        reasons=tuple(filter(None, (status.reason, *(end.reason for _, end in ended)))),
+        reasons=tuple(filter(None, (status.reason, *(end.reason for _, end in ended_containers)))),
         topology=pod.metadata.topology or "",
         domain=pod.domain,
         kubelet_reason=_reason_text(status.reason, status.message),
-        deletion_asked=_deletion_asked(pod.metadata),
+        deletion_asked=_deletion_request_time(pod.metadata),
     )
 
 
-def _deletion_asked(meta: PodMeta) -> str:
-    """When the deletion of the pod was asked for, before its grace period, RFC 3339; empty if unknown."""
+def _deletion_request_time(meta: PodMeta) -> str:
+    """When the deletion of the pod was requested (RFC 3339), which is before its grace period; empty if unknown."""
     grace = timedelta(seconds=meta.deletion_grace_period_seconds or 0)
     try:
         return rfc3339(datetime.fromisoformat(meta.deletion_timestamp or "") - grace)
@@ -133,6 +134,6 @@ def _deletion_asked(meta: PodMeta) -> str:
 
 
 def _reason_text(reason: str, message: str) -> str:
-    """A text such as `OOMKilled` or `Evicted: The node was low on resource: memory`; empty for a mere failure."""
+    """A text such as `OOMKilled` or `Evicted: The node was low on resource: memory`; without the reason `Error`."""
     text = clean_words(message, LONGEST_REASON).rstrip(". ")
     return text if reason in {"", "Error"} else clean_words(f"{reason}: {text}" if text else reason, LONGEST_REASON)

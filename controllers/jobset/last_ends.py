@@ -1,4 +1,4 @@
-"""Remembers how the containers of cached pods last failed.
+"""Remembers how the containers of cached pods last failed, for restarts that keep the pods.
 
 When a kubelet restarts all containers of a pod (RestartAllContainers), it replaces their status with exit code 137 and
 the reason RestartingAllContainers. This module keeps the status before that. A manager that starts later does not have
@@ -20,7 +20,7 @@ class LastEnds:
         """By UID of the pod: the failure, and how often the pod had restarted before it."""
 
     def on_event(self, _kind: object, old: Pod | None, new: Pod | None) -> None:
-        """A `kube.informer.Handler`."""
+        """Handle a change of a cached pod."""
         if new is None:
             if old is not None:
                 self._ends.pop(old.metadata.uid, None)
@@ -32,6 +32,6 @@ class LastEnds:
                 return
 
     def ends_of(self, pods: Iterable[Pod]) -> Mapping[str, Ended]:
-        """By UID of the pods, how the current run of their containers, or the run before it, failed."""
+        """The last failure of each of these pods by UID, if its containers have restarted at most once since then."""
         entries = ((pod, *self._ends[pod.metadata.uid]) for pod in pods if pod.metadata.uid in self._ends)
         return {pod.metadata.uid: end for pod, end, restarts in entries if pod.restarts <= restarts + 1}

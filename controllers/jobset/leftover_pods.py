@@ -1,7 +1,8 @@
-"""Follows leftover pods, which outlive the Jobs of earlier attempts of a set, until the last of them is gone.
+"""Watches leftover pods, which outlive the Jobs of earlier attempts of a set, until the last of them is gone.
 
-Each set that restarts has a watch of its own, of metadata only, that ends with the last pod. A new process lists the
-pods again before it creates a Job.
+An attempt is the run of a set between two restarts. No Job is created again before the leftover pods of the old Job are
+gone. Each set that restarts has a watch of its own, of metadata only, that ends with the last pod. A new process lists
+the pods again before it creates a Job.
 """
 
 import asyncio
@@ -34,14 +35,14 @@ class LeftoverPods:
         self._client = client
         self._memories = memories
         self._enqueue: Callable[[Request, float], None] = lambda _request, _delay: None
-        self._new: asyncio.Queue[tuple[Request, FollowedPods]] = asyncio.Queue()
+        self._unstarted: asyncio.Queue[tuple[Request, FollowedPods]] = asyncio.Queue()
 
     def feed(self, queue: WorkQueue[Request]) -> None:
-        """From now on, put a JobSet into the queue when its first list is complete and when a leftover pod is gone."""
+        """From now on, put a JobSet into `queue` when its first list is complete, and when a leftover pod is gone."""
         self._enqueue = queue.add_after
 
     def owners(self, js: JobSet) -> Leftovers | None:
-        """The owners of leftover pods; None while they are not known."""
+        """The UIDs of the owners of leftover pods, by name of the Job; None while the pods are not listed."""
         followed = self._followed_pods(js)
         if followed is None:
             return None
@@ -55,7 +56,7 @@ class LeftoverPods:
         return {job: frozenset(owners) for job, owners in uids.items()}
 
     def follow(self, js: JobSet, *, relist: bool) -> None:
-        """Follow the pods of attempts before the current one, unless the JobSet is gone.
+        """Watch the pods of attempts before the current one, unless the JobSet is gone.
 
         `relist`: Jobs have been deleted. An existing watch may be behind, so the pods have to be listed again.
         """
@@ -70,7 +71,7 @@ class LeftoverPods:
         pods: Informer[OldPod] = Informer(
             self._client,
             PODS,
-            LeftoverPod,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
+            LeftoverPod,  # type: ignore[arg-type]  # the decoded type; the transform makes the cached one
             namespace=request.namespace,
             label_selector=other_attempts_selector(js),
             field_selector=NOT_ENDED,
@@ -80,7 +81,7 @@ class LeftoverPods:
         # A Job can be created only after a pod is gone. Other changes of pods do not matter.
         pods.on_event(lambda kind, *_: self._enqueue(request, BATCHED.delay) if kind is ChangeKind.DELETED else None)
         memory.followed_pods = FollowedPods(attempt, pods)
-        self._new.put_nowait((request, memory.followed_pods))
+        self._unstarted.put_nowait((request, memory.followed_pods))
 
     def end_when_gone(self, js: JobSet) -> None:
         """End the watch if the last pod is gone. Called once the Jobs of earlier attempts are gone."""
@@ -89,10 +90,10 @@ class LeftoverPods:
             followed.stop()
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Run the watches until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
-                request, followed = await self._new.get()
+                request, followed = await self._unstarted.get()
                 if not followed.is_over:
                     watching = self._watch(request, followed)
                     followed.task = group.create_task(watching, name=f"old-pods-of-{request.name}")
@@ -108,7 +109,7 @@ class LeftoverPods:
             self._enqueue(request, 0.0)
 
     def _followed_pods(self, js: JobSet) -> FollowedPods | None:
-        """The followed pods of attempts before the current one; None if they are not followed yet."""
+        """The watch of pods of attempts before the current one; None if there is none yet."""
         memory = self._memories.get(_request(js), js.metadata.uid)
         followed = None if memory is None else memory.followed_pods
         return followed if followed is not None and followed.attempt == js.status.restarts else None

@@ -1,8 +1,9 @@
-"""Data that this process keeps about each JobSet beyond the caches: one record for each, removed in one place.
+"""What this process remembers of each JobSet between reconciles, besides the caches of the watches.
 
-A process that starts, or becomes the leader, begins with empty records. Only `Memory.departed` affects decisions;
-`Memory.resumptions` affects when a Job that another client suspends is resumed, and `Memory.job_window` how many Jobs
-are created or resumed at a time.
+There is one `Memory` for each JobSet. A process that starts, or becomes the leader, begins with empty ones. Only
+`Memory.departed` affects decisions. `Memory.resumptions` affects when a Job that another client suspends is resumed,
+and `Memory.job_window` how many Jobs are created or resumed at a time. An attempt is the run of a set between two
+restarts.
 """
 
 from collections.abc import Mapping
@@ -26,11 +27,11 @@ from kube.model.meta import Owner
 V = TypeVar("V")
 
 
-class Until(NamedTuple, Generic[V]):
+class ExpiringValue(NamedTuple, Generic[V]):
     """A value that is valid until a time of the event loop's clock."""
 
     value: V
-    time: float
+    end_time: float
 
 
 @dataclass(slots=True)
@@ -43,12 +44,11 @@ class Memory:
 
     uid: str
 
-    confirmed: bool = False
-    """Whether a plan was carried out that was made from the stored JobSet, as a write of the status or a read proved.
-    From then on the caches have everything that an earlier leader did. Without it the JobSet is read once before an
-    existing object is changed."""
+    has_current_caches: bool = False
+    """Whether the caches have all writes of earlier leaders, as a read of the JobSet, or a write of its status, in the
+    cached version has proved. Without it the JobSet is read once before an existing object is changed."""
 
-    status_written: float | None = None
+    status_write_time: float | None = None
     """When the status was last written, until the next write. Without it counts are written at once, or up to 3 s
     late; 30 s with agents of restarts in place. For speed: at most one write in 3 s for a set whose pods all start."""
 
@@ -56,8 +56,8 @@ class Memory:
     """Since when the stored counts differ from the observed ones, until they are written. Without it they are written
     half a second later, or earlier. For speed: Jobs that start or end together are written together."""
 
-    begins_at: float | None = None
-    """When the set, if it is new and suspended, may get its first Jobs. Without it the set waits for its turn again."""
+    first_plan_time: float | None = None
+    """When the first plan for a set that is new and suspended may be made. Without it the set waits once more."""
 
     rest_until: float = 0.0
     """No plan is made before this time. The pause is four times as long as the last plan took. Without it the next plan
@@ -75,7 +75,7 @@ class Memory:
     or the set has ended. **The only field that cannot be recomputed**: without it the Job is created again, so a
     failure is not counted and a completed Job runs twice."""
 
-    foreign_owners: Until[Mapping[str, Owner]] = Until(MappingProxyType({}), 0.0)  # noqa: RUF009 (immutable)
+    foreign_owners: ExpiringValue[Mapping[str, Owner]] = ExpiringValue(MappingProxyType({}), 0.0)  # noqa: RUF009 (immutable)
     """The owner of each Job that has a wanted name and another owner, by name of the Job, until 10 s after the last
     such Job was found. Without it the creation is tried again; if it is wrong, a Job is created 10 s late."""
 
@@ -83,8 +83,9 @@ class Memory:
     """Jobs that could not be created, until they are created or not wanted. Without it all of them are tried at once;
     if it is wrong, one Job is tried first."""
 
-    group_error: Until[tuple[str, str] | None] = Until(None, 0.0)  # noqa: RUF009 (immutable)
-    """Why a group could not be created, as reason and message, for 30 s. Without it the creation is tried again."""
+    group_error: ExpiringValue[tuple[str, str] | None] = ExpiringValue(None, 0.0)  # noqa: RUF009 (immutable)
+    """Why a group (PodGroup, CompositePodGroup or Workload) could not be created, as reason and message, for 30 s.
+    Without it the creation is tried again."""
 
     namespace_ends_until: float = 0.0
     """No plan is made before this time, for 60 s, since the namespace is being deleted and creations are refused.
@@ -101,15 +102,16 @@ class Memory:
     """For metrics: the times of the attempt. Without them a duration is not measured."""
 
     pod_reports: Reports = field(default_factory=Reports)
-    """Reports about gangs without an answer of the scheduler and about pods without a node, until they change. Without
-    them the same event is sent again; if they are wrong, an event is missing."""
+    """The events about pods without a node, and about groups that the scheduler says nothing about, until they change.
+    Without them the same event is sent again; if they are wrong, an event is missing."""
 
     served_pod_times: dict[str, float] | None = None
-    """When a pod was given the place of a spare, by UID of the pod, for 30 s. Without it a pod that is nominated to a
-    node counts as if it was given a place just now."""
+    """When a pod was given the place of a spare pod, which holds a node for other pods, by UID of the pod, for 30 s.
+    Without it a pod that is nominated to a node counts as if it was given a place just now."""
 
     pool_is_read: bool = False
-    """Whether this process has read the pods that get and give places of spares. Without it they are read once more."""
+    """Whether this process has read the spare pods, and the pods that need their places, from the API server. Without
+    it they are read once more."""
 
     next_start_check: str = ""
     """The earliest time (RFC 3339) at which a check of pending pods can find a late pod. Without it they are listed at
@@ -138,7 +140,7 @@ class Memory:
 
 
 class Memories:
-    """The records of all JobSets; at most one for each JobSet."""
+    """The records of all JobSets."""
 
     def __init__(self) -> None:
         self._records: dict[Request, Memory] = {}
@@ -155,8 +157,8 @@ class Memories:
     def get_or_create(self, request: Request, uid: str) -> Memory:
         """The record of the JobSet with this UID. A new record replaces that of an earlier JobSet of the same name.
 
-        The new record takes over `departed`: the watch of Jobs may be ahead of the watch of JobSets, so Jobs of the new
-        JobSet may be in the old record. The reconciler leaves out Jobs of other owners.
+        The new record takes over `departed`, which may have Jobs of the new JobSet, since the watch of Jobs may be
+        ahead of the watch of JobSets. The reconciler leaves out Jobs of other owners.
         """
         memory = self._records.get(request)
         if memory is None or memory.uid != uid:
@@ -172,7 +174,7 @@ class Memories:
         memory.departed[job.metadata.uid] = job
 
     def pause_namespace(self, namespace: str, until: float) -> None:
-        """Make no plans for JobSets of a namespace that is being deleted before `until`.
+        """Make no plans before `until` for the JobSets of a namespace that is being deleted.
 
         JobSets of a later namespace of the same name have other records.
         """

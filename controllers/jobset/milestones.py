@@ -1,7 +1,7 @@
 """Reports to metrics how long JobSets took until all Jobs were created, ready, or ready again after a restart.
 
-Only what the watches show counts, since the answer to a write may get lost. An attempt is measured only if this process
-has seen it begin. Pure: time is an argument.
+An attempt is the run of a set between two restarts. It is measured only if this process has seen it begin. Only what
+the watches show counts, since the answer to a write may get lost. Pure: time is an argument.
 """
 
 from collections.abc import Collection
@@ -31,13 +31,13 @@ class Milestones(Protocol):
 
 @dataclass(slots=True)
 class _Milestone:
-    """A milestone of one attempt. `was_unreached`: it was observed as not reached before."""
+    """A milestone of one attempt, such as all Jobs being ready. `was_unreached`: it was observed as not reached."""
 
     was_unreached: bool = False
     is_reached: bool = False
 
     def observe(self, is_reached_now: bool) -> bool:
-        """Note whether the milestone is reached. Returns whether to report it, as it was observed unreached before."""
+        """Note whether the milestone is reached. Returns whether it is now reached and was observed as not reached."""
         if not is_reached_now:
             self.was_unreached = True
             return False
@@ -47,9 +47,9 @@ class _Milestone:
 
 @dataclass(slots=True)
 class _MeasuredAttempt:
-    """An attempt that is being measured. `time`: when it began, Unix time in seconds."""
+    """An attempt that is being measured. `start_time`: when it began, Unix time in seconds."""
 
-    time: float
+    start_time: float
     created: _Milestone = field(default_factory=_Milestone)
     ready: _Milestone = field(default_factory=_Milestone)
 
@@ -58,12 +58,13 @@ class _MeasuredAttempt:
 class AttemptTimes:
     """The measurement of one JobSet. `open_restart`: the start time of a restart that is not over, "" if there is none.
 
-    `suspended`, `restarts`: as the last reconcile saw them. `start`: None if the current attempt is not measured.
+    `suspended`, `restarts`: as the last reconcile saw them. `measured`: the current attempt; None if it is not
+    measured.
     """
 
     suspended: bool
     restarts: int
-    start: _MeasuredAttempt | None
+    measured: _MeasuredAttempt | None
     open_restart: str = ""
 
 
@@ -90,8 +91,8 @@ class Stopwatch:
         else:
             _update_times(times, js, now)
         self._report_restart(times, js.status.last_restart)
-        if times.start is not None:
-            self._report_start(times.start, js, jobs, now)
+        if times.measured is not None:
+            self._report_milestones(times.measured, js, jobs, now)
         return None if js.status.terminal_state else times
 
     def _report_restart(self, times: AttemptTimes, last: LastRestart | None) -> None:
@@ -104,31 +105,31 @@ class Stopwatch:
                 self._milestones.on_restarted(last.duration_seconds)
             times.open_restart = ""
 
-    def _report_start(self, start: _MeasuredAttempt, js: JobSet, jobs: Collection[Job], now: float) -> None:
-        seconds = max(now - start.time, 0.0)
-        if not start.created.is_reached and start.created.observe(not _lacks_jobs(js, jobs)):
+    def _report_milestones(self, attempt: _MeasuredAttempt, js: JobSet, jobs: Collection[Job], now: float) -> None:
+        seconds = max(now - attempt.start_time, 0.0)
+        if not attempt.created.is_reached and attempt.created.observe(not _lacks_jobs(js, jobs)):
             self._milestones.on_created(seconds)
-        if not (start.ready.is_reached or js.spec.suspend) and start.ready.observe(_all_ready(js)):
+        if not (attempt.ready.is_reached or js.spec.suspend) and attempt.ready.observe(_has_all_jobs_ready(js)):
             self._milestones.on_ready(seconds)
 
 
 def _first_times(js: JobSet, now: float) -> AttemptTimes:
     """The times at the first reconcile. The attempt is not measured if the JobSet already has a status."""
-    start = None if js.status.replicated_jobs_status else _MeasuredAttempt(_created_at(js, now))
-    return AttemptTimes(bool(js.spec.suspend), js.status.restarts, start)
+    measured = None if js.status.replicated_jobs_status else _MeasuredAttempt(_creation_time(js, now))
+    return AttemptTimes(bool(js.spec.suspend), js.status.restarts, measured)
 
 
 def _update_times(times: AttemptTimes, js: JobSet, now: float) -> None:
-    """Note whether an attempt has begun or was interrupted since the last reconcile."""
+    """Begin to measure if the set was resumed since the last reconcile. Stop if it was suspended or restarted."""
     if times.suspended and not js.spec.suspend:
-        times.start = _MeasuredAttempt(now)
+        times.measured = _MeasuredAttempt(now)
     elif bool(js.spec.suspend) != times.suspended or js.status.restarts != times.restarts:
-        times.start = None
+        times.measured = None
     times.suspended, times.restarts = bool(js.spec.suspend), js.status.restarts
 
 
-def _created_at(js: JobSet, now: float) -> float:
-    """Unix time of the creation. The timestamp has whole seconds, so within that second `now` is more exact."""
+def _creation_time(js: JobSet, now: float) -> float:
+    """Unix time of the creation. In the second of the creation it is `now`, since the timestamp has no fractions."""
     text = js.metadata.creation_timestamp
     stamp = datetime.fromisoformat(text).timestamp() if text else now
     return now if now < stamp + 1 else stamp
@@ -156,7 +157,7 @@ def _lacks_jobs(js: JobSet, jobs: Collection[Job]) -> bool:
     )
 
 
-def _all_ready(js: JobSet) -> bool:
+def _has_all_jobs_ready(js: JobSet) -> bool:
     """Whether the stored counts say that every Job is ready or has succeeded."""
     ready = sum([status.ready + status.succeeded for status in js.status.replicated_jobs_status])
     return ready >= sum([rjob.replicas for rjob in js.spec.replicated_jobs])

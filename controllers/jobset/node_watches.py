@@ -1,8 +1,8 @@
-"""Caches nodes, and the pods on them, for sets with `failurePolicy.nodeFailure` or `maintenance`.
+"""Caches nodes, and the pods of JobSets on them, for the fields `nodeFailure` and `maintenance` of `failurePolicy`.
 
 There are two watches of the whole cluster, only with the gates JobSetNodeFailure or JobSetNodeMaintenance. When a node,
-or one of its taints, is added or removed, the sets that have pods on the node are queued. When a pod is evicted, its
-set is queued.
+or one of its taints, is added or removed, the sets that have pods on the node are reconciled. When a pod is evicted,
+its set is reconciled. A domain is all nodes with one value of the topology label of exclusive placement.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from kube.workqueue import WorkQueue
 
 BY_NODE = "node"
 """Index of pods of all namespaces by the name of their node, since a failed node affects all of them."""
-BY_SET = "set"
+BY_JOBSET = "set"
 """Index of pods by the UID of their JobSet."""
 
 DELETED_NODE_TAINTS = (("", ""),)
@@ -56,7 +56,7 @@ class NodeWatches:
             client,
             PODS,
             DetailedPod,  # type: ignore[arg-type]
-            indexes={BY_SET: lambda pod: [pod.jobset_uid]},
+            indexes={BY_JOBSET: lambda pod: [pod.jobset_uid]},
             cluster_indexes={BY_NODE: lambda pod: [pod.node]},
             label_selector=f"{keys.JOBSET_NAME},{keys.JOBSET_UID}",
             transform=bound_pod,
@@ -75,7 +75,7 @@ class NodeWatches:
         return self.nodes, self.pods
 
     def feed(self, queue: WorkQueue[Request]) -> None:
-        """From now on, queue the sets that a change of a node or pod affects.
+        """Make every future change of a node or pod put the sets that it affects into the queue.
 
         A change of a node affects the sets that have pods on it. A change of a pod affects its set if the pod is
         evicted, or its node does not exist or has a cached taint.
@@ -104,7 +104,7 @@ class NodeWatches:
         self.pods.on_event(pod_changed)
 
     def failed_pods(self, js: JobSet, now: str) -> tuple[PodOnTaintedNode, ...]:
-        """The pods of a set on failed nodes. A failure whose time is not known begins when it was first seen."""
+        """The pods of a set on failed nodes. If a taint has no time, the time at which it was first seen counts."""
         pods = [] if js.failure_policy.node_failure is None else self._pods(js)
         failures = {name: taints for name in {pod.node for pod in pods} if (taints := self._failure_taints(name))}
         since: dict[str, tuple[str, str]] = {}
@@ -112,6 +112,7 @@ class NodeWatches:
             first_seen = self._first_seen.setdefault(name, {})  # by taint
             since[name] = min((added or first_seen.setdefault(taint, now), taint) for taint, added in taints)
         failed_pods = [pod for pod in pods if pod.node in since]
+        # The spec of a leader (a pod with completion index 0) has no domain. Its followers, the other pods, have it.
         jobs_of_leaders = {pod.job_uid for pod in failed_pods if pod.topology and not pod.domain}
         domains = {pod.job_uid: pod.domain for pod in pods if pod.domain and pod.job_uid in jobs_of_leaders}
         return tuple(_tainted_pod(pod, *since[pod.node], domains.get(pod.job_uid, pod.domain)) for pod in failed_pods)
@@ -154,9 +155,10 @@ class NodeWatches:
         return () if stored is None else stored.other_taints
 
     def _pods(self, js: JobSet) -> list[BoundPod]:
-        """The pods with the labels of a set, whose Job has a name of one of its Jobs."""
+        """The pods with the labels of a set whose Job has the name of a Job of the set."""
         meta, is_job = js.metadata, job_name_predicate(js)
-        return [pod for pod in self.pods.store.by_index(BY_SET, IndexKey(meta.namespace, meta.uid)) if is_job(pod.job)]
+        pods = self.pods.store.by_index(BY_JOBSET, IndexKey(meta.namespace, meta.uid))
+        return [pod for pod in pods if is_job(pod.job)]
 
     async def read(self, js: JobSet, names: Iterable[str]) -> None:
         """Read these nodes, and the pods of the set on them, from the API server. Raises the errors of the client."""
@@ -181,7 +183,7 @@ class NodeWatches:
             field_selector=f"spec.nodeName={node}",
         )
         listed_pods = {pod.name: pod for pod in map(bound_pod, page.items or ()) if pod is not None}
-        for pod in store.by_index(BY_SET, IndexKey(meta.namespace, meta.uid)):
+        for pod in store.by_index(BY_JOBSET, IndexKey(meta.namespace, meta.uid)):
             if pod.node == node and pod.name not in listed_pods:
                 store.overlay_deleted(pod.namespace, pod.name, pod.uid)
         for pod in listed_pods.values():
@@ -196,12 +198,12 @@ class NodeWatches:
             self._first_seen[name] = current_taints
 
     def _forget_node_without_pods(self, _kind: ChangeKind, old: BoundPod | None, _new: BoundPod | None) -> None:
-        """Forget the node if this was its last pod."""
+        """Forget the taints of a node whose last pod of a JobSet is gone."""
         if old is not None and not self.pods.store.by_cluster_index(BY_NODE, old.node):
             self._first_seen.pop(old.node, None)
 
     def _failure_taints(self, node: str) -> tuple[tuple[str, str], ...]:
-        """The taints of a node by which its pods count as failed; `DELETED_NODE_TAINTS` if the node does not exist."""
+        """The taints by which a node counts as failed; `DELETED_NODE_TAINTS` if the node does not exist."""
         stored, unreadable = self.nodes.store.get("", node), self.nodes.store.unreadable
         if stored is not None:
             return stored.taints
@@ -209,7 +211,7 @@ class NodeWatches:
 
 
 def _tainted_pod(pod: BoundPod, since: str, taint: str, domain: str, *, evicted: bool = False) -> PodOnTaintedNode:
-    """The record of a pod for the plan. `domain`: the pod's topology domain; for a leader, that of its followers."""
+    """The record of a pod for the plan. `domain`: the value of the topology label of the pod's domain."""
     return PodOnTaintedNode(
         name=pod.name,
         uid=pod.uid,

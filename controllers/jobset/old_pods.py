@@ -1,4 +1,7 @@
-"""Cached pods of earlier attempts, while a set that restarts waits for them to end."""
+"""Records of leftover pods: pods of earlier attempts that still exist while a set restarts.
+
+An attempt is the run of a set between two restarts. A Job is not created again before its old pods have ended.
+"""
 
 import asyncio
 import sys
@@ -12,7 +15,7 @@ from api.leftovers import LeftoverPod, owner_to_wait_for
 from kube.informer import Informer
 
 UID_LENGTH = 36
-"""Characters of a UID. Any user who may create pods can write a longer text into an owner reference."""
+"""The number of characters of a UID. Users can write a longer text into an owner reference of a pod."""
 
 
 class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -39,7 +42,7 @@ class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def old_pod_of(js: JobSet) -> Callable[[LeftoverPod], OldPod | None]:
-    """A transform from a pod to its record; its result is None for a pod that no Job has to wait for."""
+    """A function that makes the record of a pod, or returns None for a pod that no Job has to wait for."""
     owner_of = owner_to_wait_for(js)
 
     def to_old_pod(pod: LeftoverPod) -> OldPod | None:
@@ -54,7 +57,7 @@ def old_pod_of(js: JobSet) -> Callable[[LeftoverPod], OldPod | None]:
 
 @dataclass(slots=True)
 class FollowedPods:
-    """The pods of all attempts before `attempt` of one JobSet. `is_over`: no pod is left, and the watch has ended."""
+    """The watch of the pods of all attempts before `attempt` of one JobSet. `is_over`: the watch has ended."""
 
     attempt: int
     pods: Informer[OldPod]

@@ -1,4 +1,7 @@
-"""Answers a plan's `PendingPodQuery`: looks up the pending pods of a JobSet with a time limit for its start."""
+"""Lists the pending pods of a JobSet with a time limit for its start, as the answer to a plan's `PendingPodQuery`.
+
+A pod is late if it is pending for longer than the time limit.
+"""
 
 import dataclasses
 import logging
@@ -28,7 +31,7 @@ LONGEST_REASON = 512
 
 
 async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping[str, PendingPod], str]:
-    """The oldest pending pod of each Job, by UID of the Job, and when to check next (RFC 3339).
+    """The oldest pending pod of each Job, by UID of the Job, and the time of the next check (RFC 3339).
 
     The pending pods of the set are listed once, in pages. Raises errors of the client.
     """
@@ -36,7 +39,7 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
     oldest: dict[str, PendingPod] = {}
     nodeless: dict[str, PendingPod] = {}
     unschedulable: dict[str, PendingPod] = {}
-    jobs = {job.metadata.uid for job in observed.jobs}
+    job_uids = {job.metadata.uid for job in observed.jobs}
     pages = client.pages(
         PODS,
         type=DetailedPod,
@@ -47,7 +50,7 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
     )
     async for pod in pages:
         owner = owning_job(pod.metadata)
-        if owner is None or owner.uid not in jobs:
+        if owner is None or owner.uid not in job_uids:
             continue
         if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp is not None:
             continue
@@ -78,7 +81,7 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
 async def _latest_warning(client: Client, namespace: str, pod: str) -> str:
     """The last Warning event about a pod, such as why the kubelet cannot start it; empty if there is none.
 
-    Faults of volumes and the network are in events only, not in the status of a pod. No decision depends on the result.
+    Only events report faults of volumes and the network. The status of a pod does not. No decision depends on them.
     """
     try:
         page = await client.list(

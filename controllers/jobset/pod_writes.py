@@ -1,4 +1,8 @@
-"""Writes to pods for the executor. The API server's answers are put into the caches without waiting for the watch."""
+"""Writes to pods for the executor, and puts the API server's answers into the caches without waiting for the watch.
+
+A spare pod holds a node until another pod needs one; the other pod is then given this place. A domain is all nodes with
+one value of the topology label of exclusive placement, such as a rack.
+"""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -26,7 +30,7 @@ class PodWrites:
     namespace: str
 
     async def delete(self, pods: Store[BoundPod], action: DeletePod) -> None:
-        """Delete a pod. If its Job replaces it, release it from the Job, which then creates the replacement at once."""
+        """Delete a pod. With `action.replaced`, release it from its Job, which then creates another pod at once."""
         deleted = None
         options: DeleteOptions = {"namespace": self.namespace, "uid": action.uid}
         if not action.graceful:
@@ -35,19 +39,19 @@ class PodWrites:
             deleted = await self.client.delete(PODS, action.name, type=DetailedPod, **options)
             if action.replaced:
                 deleted = await self._release_from_job(action.name, action.uid)
-        ending = bound_pod(deleted) if deleted is not None and action.graceful else None
-        if ending is not None:
-            pods.overlay(ending)
+        terminating_pod = bound_pod(deleted) if deleted is not None and action.graceful else None
+        if terminating_pod is not None:
+            pods.overlay(terminating_pod)
         else:
             pods.overlay_deleted(self.namespace, action.name, action.uid)
 
     async def give_place(
         self, pods: Store[PoolPod], action: GivePlace, delete_job: Callable[[DeleteJob], Awaitable[None]]
     ) -> None:
-        """Give a pod the place of a spare. The spare is kept if the pod is gone, or has a node already.
+        """Give a pod the place of a spare pod. The spare pod stays if the pod is gone, or has a node already.
 
-        `delete_job` is called before the spare pod is deleted: while the spare pod exists, a new process repeats these
-        steps.
+        The spare pod is deleted after its Job (by `delete_job`), since a new process repeats these steps only while
+        the spare pod exists.
         """
         nomination = {"metadata": {"uid": action.pod_uid}, "status": {"nominatedNodeName": action.node}}
         patch = partial(self.client.patch, PODS, action.pod, namespace=self.namespace, type=DetailedPod)
@@ -76,7 +80,7 @@ class PodWrites:
             await self.end_spare(pods, EndSpare(name, uid))
 
     async def end_spare(self, pods: Store[PoolPod], action: EndSpare) -> None:
-        """Delete a pod of a spare. Its Job creates another pod at once."""
+        """Delete a spare pod. Its Job creates another pod at once."""
         with suppress(NotFound):
             await self.client.delete(
                 PODS, action.name, namespace=self.namespace, uid=action.uid, grace_period_seconds=0
@@ -85,7 +89,7 @@ class PodWrites:
         pods.overlay_deleted(self.namespace, action.name, action.uid)
 
     async def lift_gate(self, pods: Store[PoolPod], action: LiftGate) -> None:
-        """Remove the scheduling gate of a pod that waits for a place."""
+        """Remove the scheduling gate of a pod that has waited for the place of a spare pod."""
         gates = [{"$patch": "delete", "name": keys.SPARE_GATE}]
         patch = {"metadata": {"uid": action.uid}, "spec": {"schedulingGates": gates}}
         with suppress(Conflict, NotFound):
@@ -108,6 +112,6 @@ class PodWrites:
 
 
 def _overlay(pods: Store[PoolPod], written: DetailedPod) -> None:
-    """Overlay a pod if it belongs in the cache. If it no longer does, the watch removes it."""
+    """Put a written pod into the cache if it still belongs there. If not, the watch removes it."""
     if (pod := pool_pod(written)) is not None:
         pods.overlay(pod)

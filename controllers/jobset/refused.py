@@ -1,4 +1,4 @@
-"""Retries refused creations of Jobs, one Job first, since all of them are mostly refused for the same reason.
+"""Retries refused creations of Jobs: first one Job, since mostly all are refused for the same reason.
 
 If all were retried at once while a quota is exhausted, each retry would send a request for every missing Job.
 """
@@ -10,24 +10,27 @@ from controllers.planning.actions import CreateJob
 from kube.errors import KubeError
 from kube.parallel import Failure
 
-Create = Callable[[CreateJob], Awaitable[None]]
-CreateEach = Callable[[Sequence[CreateJob], Create], Awaitable[list[Failure]]]
-"""Creates Jobs concurrently. Returns the failures."""
+CreateOne = Callable[[CreateJob], Awaitable[None]]
+"""Creates a Job. Raises the error if the API server refuses it."""
+CreateEach = Callable[[Sequence[CreateJob], CreateOne], Awaitable[list[Failure]]]
+"""Creates Jobs concurrently by this function. Returns the failures."""
 
 
 @dataclass(slots=True)
 class RefusedJobs:
-    """Jobs of one JobSet that could not be created; at most as many as one plan creates.
+    """The names of the Jobs of one JobSet that could not be created, at most as many as one plan creates.
 
-    `names`: in the order of the next tries, so the Job that was tried last is at the end.
+    They are in the order of the next tries, so the Job that was tried last is at the end.
     """
 
     names: dict[str, None] = field(default_factory=dict)
 
-    async def create(self, creations: Sequence[CreateJob], each: CreateEach, create: Create) -> list[Failure]:
+    async def create(
+        self, creations: Sequence[CreateJob], create_each: CreateEach, create_one: CreateOne
+    ) -> list[Failure]:
         """Create the Jobs that were not refused before, then the refused Jobs: 1, 2, 4 ... until one is refused again.
 
-        So neither a Job that is always refused nor a refused ReplicatedJob blocks other Jobs.
+        So a Job that is always refused blocks no other Job.
         """
         if not creations:
             self.names = {}
@@ -38,17 +41,17 @@ class RefusedJobs:
 
         async def attempt(creation: CreateJob) -> None:
             try:
-                await create(creation)
+                await create_one(creation)
             except (KubeError, TimeoutError):
                 self.names.pop(creation.name, None)
                 self.names[creation.name] = None
                 raise
             self.names.pop(creation.name, None)
 
-        failures = await each([creation for creation in creations if creation.name not in self.names], attempt)
+        failures = await create_each([creation for creation in creations if creation.name not in self.names], attempt)
         refused: list[Failure] = []
         count = 1
         while retries and not refused:
-            refused = await each(retries[:count], attempt)
+            refused = await create_each(retries[:count], attempt)
             retries, count = retries[count:], 2 * count
         return [*failures, *refused]

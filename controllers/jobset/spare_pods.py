@@ -1,4 +1,7 @@
-"""Adds the spare pods of a set, and its pods without a node, to what the plan observes."""
+"""Adds the pool of a set to its observed state: its spare pods, and its pods without a node.
+
+A spare pod holds a node until another pod needs one; the other pod is then given this place, and is a served pod.
+"""
 
 import asyncio
 import dataclasses
@@ -16,35 +19,35 @@ from kube.indexes import IndexKey
 from kube.resources import PODS
 from kube.store import Store
 
-BY_SET = "set"
-"""Index of these pods by the UID of their JobSet, which is in a label."""
+BY_JOBSET = "set"
+"""Index of the pods of all pools by the UID of their JobSet, which is in a label."""
 
 
 def with_spare_pods(observed: Observed, pods: Store[PoolPod], memory: Memory, clock: float) -> Observed:
-    """The state with the pods of the cache. `clock`: the event loop's time, as in `memory.served_pod_times`."""
+    """The observed state with the pool from the cache. `clock`: the time of the event loop."""
     meta = observed.jobset.metadata
-    set_pods = pods.by_index(BY_SET, IndexKey(meta.namespace, meta.uid))
+    pool = pods.by_index(BY_JOBSET, IndexKey(meta.namespace, meta.uid))
     if memory.served_pod_times is None:  # an earlier leader may have given places that kube-scheduler has not used yet
-        nodes = {pod.node for pod in set_pods if pod.is_spare}
-        memory.served_pod_times = {pod.uid: clock for pod in set_pods if pod.nominated and pod.nominated not in nodes}
+        spare_nodes = {pod.node for pod in pool if pod.is_spare}
+        memory.served_pod_times = {pod.uid: clock for pod in pool if pod.nominated and pod.nominated not in spare_nodes}
     memory.served_pod_times = {
         uid: served_at for uid, served_at in memory.served_pod_times.items() if served_at + PLACE_COOLDOWN > clock
     }
     return dataclasses.replace(
         observed,
-        spare_pods=tuple(set_pods),
+        spare_pods=tuple(pool),
         pool_is_read=memory.pool_is_read,
         served_pods=frozenset(memory.served_pod_times),
     )
 
 
 async def with_read_pool(client: Client, observed: Observed, pods: Store[PoolPod] | None, memory: Memory) -> Observed:
-    """The observed state with the pods as the API server has them now. Raises the errors of the client."""
+    """The observed state with the pool as the API server has it now. Raises the errors of the client."""
     if pods is None:
         return dataclasses.replace(observed, pool_is_read=True)
     meta = observed.jobset.metadata
     selector = f"{keys.JOBSET_UID}={meta.uid},{keys.SPARES}"
-    missing_pods = {pod.name: pod for pod in pods.by_index(BY_SET, IndexKey(meta.namespace, meta.uid))}
+    missing_pods = {pod.name: pod for pod in pods.by_index(BY_JOBSET, IndexKey(meta.namespace, meta.uid))}
     async for listed in client.pages(PODS, type=DetailedPod, namespace=meta.namespace, label_selector=selector):
         if (pod := pool_pod(listed)) is not None:
             pods.overlay(pod)
@@ -57,7 +60,7 @@ async def with_read_pool(client: Client, observed: Observed, pods: Store[PoolPod
 
 
 def note_served_pods(memory: Memory, actions: Iterable[Action], clock: float) -> None:
-    """Remember the pods that were given places at the time `clock`."""
+    """Remember the pods that were given places by these actions at the time `clock`."""
     served = {action.pod_uid: clock for action in actions if isinstance(action, GivePlace)}
     if served:
         memory.served_pod_times = (memory.served_pod_times or {}) | served

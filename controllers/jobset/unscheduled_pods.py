@@ -1,4 +1,4 @@
-"""Warns of pods of sets without gangs for which kube-scheduler finds no node. One event quotes its message.
+"""Warns of pods for which kube-scheduler finds no node, in sets without gang scheduling. An event quotes its message.
 
 The manager watches no pods of such sets. So while Jobs of the set have pods that are not ready, one page of the pods
 without a node is listed, first after 30 s, then at doubled intervals up to 10 minutes.
@@ -67,7 +67,7 @@ class UnscheduledPods:
             limit=MAX_PODS,
             timeout=LIST_TIMEOUT,
         )
-        note = note_of(pods_of(observed.jobs, page.items or ()), more=bool(page.metadata.continue_token))
+        note = describe_unscheduled(pods_of(observed.jobs, page.items or ()), more=bool(page.metadata.continue_token))
         return frozenset({Event("Warning", keys.PODS_UNSCHEDULABLE, note, distinct=True)}) if note else NO_EVENTS
 
 
@@ -77,10 +77,11 @@ def _has_waiting_pods(js: JobSet) -> bool:
     return runs and any(entry.active > entry.ready for entry in js.status.replicated_jobs_status)
 
 
-def note_of(pods: Sequence[DetailedPod], *, more: bool = False) -> str:
-    """One message from the scheduler's messages about these pods; empty without any. `more`: there are further pods.
+def describe_unscheduled(pods: Sequence[DetailedPod], *, more: bool = False) -> str:
+    """The message of the event about these pods; empty if none is unscheduled. `more`: there are further pods.
 
-    Leaders in exclusive placement are left out, since their JobSet gets another event about them.
+    Leaders in exclusive placement (pods with completion index 0, whose node decides the domain of their Job) are left
+    out, since their JobSet gets another event about them.
     """
     messages = {pod.metadata.name: message for pod in pods if (message := _scheduler_message(pod))}
     if not messages:

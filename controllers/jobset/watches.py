@@ -1,4 +1,4 @@
-"""The watches of the JobSet controller, and the JobSets that a change puts into the queue."""
+"""The watches of the JobSet controller, and which JobSets each change puts into the work queue."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ from controllers.indexes import BY_OWNER, controller_uid
 from controllers.jobset.execute import Caches
 from controllers.jobset.last_ends import LastEnds
 from controllers.jobset.node_watches import NodeWatches
-from controllers.jobset.spare_pods import BY_SET as BY_JOBSET
+from controllers.jobset.spare_pods import BY_JOBSET
 from controllers.planning.maintenance import GATE as MAINTENANCE
 from controllers.planning.node_failure import GATE as NODE_FAILURE
 from controllers.resources import JOBSETS
@@ -30,7 +30,7 @@ from kube.model.meta import Identity
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, PRIORITY_CLASSES, SERVICES
 from kube.workqueue import AT_ONCE, BATCHED, COUNTED, Turn, WorkQueue
 
-BY_SET = "set"
+BY_SET_NAME = "set"
 """Index of Jobs by the JobSet name in their label, whoever owns them."""
 
 BY_SUBDOMAIN = "subdomain"
@@ -38,7 +38,7 @@ BY_SUBDOMAIN = "subdomain"
 
 
 class Watches(InformerGroup):
-    """The watches of the JobSet controller. Synced on every replica, so that a new leader starts warm."""
+    """The watches of the JobSet controller. They run on every replica, so that a new leader has full caches."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Watches(InformerGroup):
     ) -> None:
         jobset_selector = keys.JOBSET_NAME
         self.jobsets = Informer(client, JOBSETS, JobSet, indexes={BY_SUBDOMAIN: _service_name}, transform=pack)
-        indexes = {BY_OWNER: controller_uid, BY_SET: set_name}
+        indexes = {BY_OWNER: controller_uid, BY_SET_NAME: set_name}
         self.jobs = Informer(client, JOBS, Job, indexes=indexes, label_selector=jobset_selector)
         self.services = Informer(client, SERVICES, Service)
         self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, Claim, label_selector=jobset_selector)
@@ -74,7 +74,7 @@ class Watches(InformerGroup):
             self.spare_pods = Informer(
                 client,
                 PODS,
-                DetailedPod,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
+                DetailedPod,  # type: ignore[arg-type]  # the decoded type; the transform makes the cached one
                 indexes={BY_JOBSET: lambda pod: [pod.jobset_uid]},
                 label_selector=f"{keys.JOBSET_UID},{keys.SPARES}",
                 transform=pool_pod,
@@ -85,7 +85,7 @@ class Watches(InformerGroup):
         self.companions = (self.groups.run,)
 
     def feed(self, queue: WorkQueue[Request]) -> None:
-        """From now on, put the JobSet of every change into the queue."""
+        """Make every future change of an object put its JobSet into the queue."""
         self.jobsets.on_event(lambda _, old, new: _forget_failures(queue, old, new))
         self.jobsets.enqueue(queue, lambda js: [Request(js.metadata.namespace, js.metadata.name)])
         self.jobs.enqueue(queue, lambda job: owner_requests(job.metadata), job_turn)
@@ -103,13 +103,13 @@ class Watches(InformerGroup):
         self.groups.on_change(lambda: self._enqueue_all_with_groups(queue))
 
     def _enqueue_all_with_groups(self, queue: WorkQueue[Request]) -> None:
-        """Put every JobSet with `spec.scheduling` into the queue, since the served kinds have changed."""
+        """Put every JobSet with `spec.scheduling` into the queue, since the API server serves other group kinds now."""
         for js in self.jobsets.store.list():
             if js.spec.scheduling is not None:
                 queue.add(Request(js.metadata.namespace, js.metadata.name))
 
     def caches(self) -> Caches:
-        """The stores that plans read and that the executor overlays with the answers to its writes."""
+        """The caches from which plans are made, and into which the executor puts the answers to its writes."""
         return Caches(
             jobsets=self.jobsets.store,
             jobs=self.jobs.store,
@@ -136,9 +136,10 @@ class Watches(InformerGroup):
 
 
 def _jobset_to_serve(pod: PoolPod) -> list[Request]:
-    """The JobSet of a spare pod, or of a pod that needs a place. Other pods only wait for kube-scheduler.
+    """The JobSet of a spare pod, which holds a node for other pods, or of a pod that needs such a place.
 
-    In exclusive placement, the JobSet of any pod, since followers get places once their leader has a node.
+    Other pods only wait for kube-scheduler. In exclusive placement the result is the JobSet of any pod, since the pods
+    of a Job get places once the pod with completion index 0 has a node.
     """
     is_relevant = pod.is_spare or pod.gated or pod.unschedulable or pod.job_key
     return [Request(pod.namespace, pod.jobset)] if is_relevant else []
@@ -156,12 +157,12 @@ def _service_name(js: JobSet) -> Iterable[str]:
 
 
 def set_name(job: Job) -> Iterable[str]:
-    """The values of a Job in `BY_SET`."""
+    """The values of a Job in `BY_SET_NAME`."""
     return [job.metadata.labels.get(keys.JOBSET_NAME, "")]
 
 
 def job_turn(old: Job | None, new: Job | None) -> Turn:
-    """When to reconcile the JobSet of a changed Job. It is later if only counts changed."""
+    """When to reconcile the JobSet of a changed Job: `COUNTED`, after more urgent changes, if only counts changed."""
     if new is None:
         return AT_ONCE if old is None or old.outcome or old.is_failing else BATCHED
     if old is None:

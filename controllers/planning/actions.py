@@ -13,12 +13,7 @@ class CreateJob:
     """Create a child Job. The body is built when it is sent, to save memory if there are thousands of Jobs."""
 
     name: str
-    build: Callable[[], JSON]
-
-    @property
-    def body(self) -> JSON:
-        """The complete body."""
-        return self.build()
+    build_body: Callable[[], JSON]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +129,8 @@ class CreateGroup:
 
     kind: str
     name: str
-    build: Callable[[], JSON]
+    build_body: Callable[[], JSON]
     level: int
-
-    @property
-    def body(self) -> JSON:
-        """The complete body."""
-        return self.build()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Checks all stored JobSets periodically, and writes their violations into the status of each policy.
+"""Audits all stored JobSets periodically: finds their violations of policies, for the status of each policy.
 
-Audits run in the replica with the lease, from its caches. A thread evaluates a few JobSets at a time, with pauses that
-are four times as long. So the event loop is not blocked, and an audit takes at most a fifth of a processor. Without
+Audits run in the replica with the lease, from its caches. A thread evaluates a few JobSets at a time. The pause after
+them is four times as long. So the event loop is not blocked, and an audit takes at most a fifth of a processor. Without
 policies there is no audit.
 """
 
@@ -35,11 +35,11 @@ PAUSE_RATIO = 4.0
 CHECK_PERIOD = 5.0
 """Seconds between two checks for new or changed policies."""
 AUDIT_AFTER_CHANGE = 30.0
-"""Seconds from the start of an audit to the next one if policies have changed, unless audits are more frequent."""
+"""Seconds from the start of one audit to the start of the next if policies have changed, unless `every` is less."""
 
 
-class _Subject(NamedTuple):
-    """A JobSet with the data that its evaluation needs."""
+class _AuditedJobSet(NamedTuple):
+    """A JobSet with its namespace, and the exceptions from policies in this namespace."""
 
     jobset: JobSet
     namespace: Namespace
@@ -71,37 +71,40 @@ class PolicyAudits:
 
     async def run(self) -> None:
         """Audit periodically, and soon after policies have changed, until cancelled."""
-        last_start = -self._every
+        last_start_seconds = -self._every
         audited_policies: tuple[tuple[str, int], ...] = ()
         while True:
             policies = tuple((policy.metadata.uid, policy.metadata.generation) for policy in self._source.in_force)
             pause = self._every if policies == audited_policies else min(AUDIT_AFTER_CHANGE, self._every)
-            if policies and asyncio.get_running_loop().time() - last_start >= pause:
-                last_start, audited_policies = asyncio.get_running_loop().time(), policies
+            if policies and asyncio.get_running_loop().time() - last_start_seconds >= pause:
+                last_start_seconds, audited_policies = asyncio.get_running_loop().time(), policies
                 await self.audit()
             await asyncio.sleep(min(CHECK_PERIOD, self._every))
 
     async def audit(self) -> None:
-        """Audit all JobSets once, by the policies that are in force at the start."""
-        at = self._now()
+        """Audit all JobSets once, by the policies that exist at the start."""
+        audit_time = self._now()
         audit = Audit(tuple(self._source.in_force), reports=self._reports is not None)
         seconds = asyncio.get_running_loop().time
         namespaces: dict[str, Namespace | None] = {}
         keys = self._jobsets.keys()
         for start in range(0, len(keys), BATCH_SIZE):
-            subjects = [subject async for subject in self._subjects(keys[start : start + BATCH_SIZE], namespaces)]
+            batch = [item async for item in self._audited_jobsets(keys[start : start + BATCH_SIZE], namespaces)]
             start_seconds = seconds()
-            await asyncio.to_thread(_judge, audit, subjects, at)
+            await asyncio.to_thread(_judge, audit, batch, audit_time)
             await asyncio.sleep(PAUSE_RATIO * (seconds() - start_seconds))
         for policy in audit.policies:
-            await self._write(audit, policy.metadata, clock.rfc3339(at))
+            await self._write(audit, policy.metadata, clock.rfc3339(audit_time))
         if self._reports is not None:
             await self._reports.write(audit)
 
-    async def _subjects(self, keys: Sequence[Key], namespaces: dict[str, Namespace | None]) -> AsyncIterator[_Subject]:
-        """The JobSets with these keys that still exist and are not being deleted.
+    async def _audited_jobsets(
+        self, keys: Sequence[Key], namespaces: dict[str, Namespace | None]
+    ) -> AsyncIterator[_AuditedJobSet]:
+        """The JobSets with these keys (namespace and name) that still exist and are not being deleted.
 
-        Their namespaces are added to `namespaces`, None for a namespace that cannot be read.
+        Their namespaces are added to `namespaces`. A namespace that cannot be read is added as None, and its JobSets
+        are left out.
         """
         for namespace_name, name in keys:
             jobset = self._jobsets.get(namespace_name, name)
@@ -111,7 +114,7 @@ class PolicyAudits:
                 namespaces[namespace_name] = await self._namespace(namespace_name)
             namespace = namespaces[namespace_name]
             if namespace is not None:
-                yield _Subject(jobset, namespace, self._source.exceptions(namespace_name))
+                yield _AuditedJobSet(jobset, namespace, self._source.exceptions(namespace_name))
 
     async def _namespace(self, name: str) -> Namespace | None:
         try:
@@ -132,11 +135,11 @@ class PolicyAudits:
             log.warning("the audit of policy %s is not written: %s", policy.name, error)
 
 
-def _judge(audit: Audit, subjects: Iterable[_Subject], at: datetime) -> None:
-    """Evaluate JobSets. Tenants write JobSets, so a bug that one of them triggers must not end the manager."""
-    for jobset, namespace, exceptions in subjects:
+def _judge(audit: Audit, batch: Iterable[_AuditedJobSet], audit_time: datetime) -> None:
+    """Evaluate JobSets. Tenants write JobSets, so a bug that a JobSet triggers must not end the manager."""
+    for jobset, namespace, exceptions in batch:
         try:
-            audit.add(JudgedJobSet(unpack(jobset)), namespace, exceptions, at)
+            audit.add(JudgedJobSet(unpack(jobset)), namespace, exceptions, audit_time)
         except Exception as error:  # noqa: BLE001 -- the same boundary as that of a reconcile
             _log_failure(jobset, error)
 

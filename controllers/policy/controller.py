@@ -1,7 +1,8 @@
-"""Keeps the conditions of policies and of exceptions up to date, in the replica with the lease.
+"""Keeps the conditions in the status of policies and of exceptions up to date, in the replica with the lease.
 
-`policy.exceptions` decides at each review whether an exception counts. The status of an exception is for people, and no
-decision reads it.
+A policy is a JobSetPolicy. An exception is a JobSetPolicyException: rules of a policy do not count for JobSets of its
+namespace for a time. Admission decides at each review, by `policy.exceptions`, whether an exception counts. The status
+of an exception is for people, and no decision reads it.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,15 +33,16 @@ from policy.types import JobSetPolicy
 NAME: Final = "jobset-policy"
 WORKERS = 2
 LONGEST_PAUSE = 3600.0
-"""At most this many seconds until an exception in force is reconciled again, even if the clock is changed."""
+"""At most this many seconds until an exception that counts is reconciled again, even if the clock is changed."""
 END_DELAY = 0.1
 """Seconds from the end of an exception until it is reconciled, since the clocks of replicas differ."""
 _FIELDS_OF_REPLICAS: Final = {"firstUsed", "reviewsFrom"}
 """Fields of an exception's status that `controllers.policy.uses` writes."""
-NOTES = {
+EVENT_NOTES = {
     EXPIRED: "it does not count any more: {message}; JobSets that exist go on",
     FIRST_USED: "for the first time, a JobSet broke a rule of policy {policy} and that did not count: {message}",
 }
+"""The note of an event about an exception, by the end of the event's reason."""
 
 
 class StoredPolicies(PolicySource, Protocol):
@@ -55,16 +57,17 @@ class StoredPolicies(PolicySource, Protocol):
 
 
 class EnforcementStates(Protocol):
-    """The state of policies that the API server itself has to enforce."""
+    """The states of the policies with `apiServer: Enforce`, which the API server has to enforce, too."""
 
     def state(self, name: str) -> EnforcementState | None:
-        """The state of the policy with this name; None: not known yet."""
+        """The state of the policy with this name; None if it is not known yet."""
 
 
 class ExceptionMetrics(Protocol):
-    """Counts what happens to exceptions, by the names of stored policies."""
+    """Counts what happens to exceptions."""
 
-    def exception(self, policy: str, action: str) -> None: ...
+    def exception(self, policy: str, action: str) -> None:
+        """Count one event. `policy`: the name of a stored policy. `action`: Expired or FirstUsed."""
 
 
 class PolicyReconciler:
@@ -98,16 +101,16 @@ class PolicyReconciler:
         namespaces: Informer[KnownNamespace],
         exceptions: Informer[JobSetPolicyException] | None,
     ) -> None:
-        """Enqueue all objects in these caches, and from now on the objects that a change affects."""
+        """Put all objects of these caches into the queue, and from now on the objects that a change affects."""
         policies.enqueue(queue, lambda policy: [Request("", policy.metadata.name)])
         if exceptions is not None:
             exceptions.enqueue(queue, lambda exception: [_request(exception)])
-        cached_policies = len(policies.store)
+        unseen_policies = len(policies.store)
 
         def policy_changed(_: ChangeKind, old: JobSetPolicy | None, new: JobSetPolicy | None) -> None:
-            nonlocal cached_policies
-            if cached_policies > 0:
-                cached_policies -= 1  # the first events are about policies that were enqueued above
+            nonlocal unseen_policies
+            if unseen_policies > 0:
+                unseen_policies -= 1  # the first events are about the cached policies, which are in the queue already
             elif old is None or new is None or old.spec != new.spec:
                 names = {policy.metadata.name for policy in (old, new) if policy is not None}
                 self._enqueue_affected(queue, names, exceptions)
@@ -123,7 +126,7 @@ class PolicyReconciler:
     def _enqueue_affected(
         self, queue: WorkQueue[Request], names: set[str], exceptions: Informer[JobSetPolicyException] | None
     ) -> None:
-        """Enqueue what a change of these policies affects: all policies, as they may conflict, and exceptions."""
+        """Enqueue all policies, since each may conflict with a changed policy, and exceptions from changed policies."""
         for policy in self.source.in_force:
             queue.add(Request("", policy.metadata.name))
         for exception in () if exceptions is None else exceptions.store.list():
@@ -173,7 +176,7 @@ class PolicyReconciler:
             await self._write_exception_status(exception, msgspec.to_builtins(status))
             for condition in reportable_conditions(exception.status, status):
                 event = FIRST_USED if condition.type == USED else EXPIRED
-                note = NOTES[event].format(policy=policy_name, message=condition.message)
+                note = EVENT_NOTES[event].format(policy=policy_name, message=condition.message)
                 self._recorder.record(_reference(exception), "Normal", f"Exception{event}", note)
                 if policy is not None:
                     self._metrics.exception(policy_name, event)

@@ -1,4 +1,4 @@
-"""Writes the counts of admission into the status of policies, from each replica.
+"""Writes into the status of policies how often admission has decided by them, from each replica.
 
 Replicas share no state. Each replica reads the status, adds its new counts and writes the status, unless another
 replica has written meanwhile. A write without an answer is not repeated, so that nothing is counted twice.
@@ -25,15 +25,15 @@ log = logging.getLogger(__name__)
 MAX_POLICIES = 10_000
 """At most this many policies have counts that are not written yet. Decisions of further policies are not counted."""
 TRIES = 5
-"""How often one write is tried while other replicas also write."""
+"""At most this many tries of one write, while other replicas write the same status."""
 PAUSE = 0.2
-"""At most this many seconds until the second try. Each further pause is longer by this."""
+"""At most this many seconds from the first to the second try. Each further pause is longer by this time."""
 TIMEOUT = 10.0
 """Seconds until one request times out."""
 
 
 class StoredPolicy(Base, frozen=True, kw_only=True):
-    """The part of a policy that has its counts."""
+    """The part of a policy that has its status."""
 
     metadata: Identity
     status: JobSetPolicyStatus = JobSetPolicyStatus()
@@ -42,7 +42,7 @@ class StoredPolicy(Base, frozen=True, kw_only=True):
 class PolicyCounts:
     """The counts of one replica that are not written yet.
 
-    - `reviews_from`: who may send reviews, as it is written into the status.
+    - `reviews_from`: who can send reviews: `APIServer` if clients have to show its certificate, else `Anyone`.
     - `jitter`: returns a random number from 0 to 1, for the pause after a conflict.
     """
 
@@ -62,7 +62,7 @@ class PolicyCounts:
         self._is_failing = False
 
     def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
-        """Count a decision. Never waits."""
+        """Count `count` equal decisions. Never waits."""
         if policy in self._unwritten or len(self._unwritten) < MAX_POLICIES:
             self._unwritten.setdefault(policy, Tally()).add(rule, action, count, clock.rfc3339(self._now()))
 
@@ -89,7 +89,7 @@ class PolicyCounts:
         for earlier_tries in range(TRIES):
             stored = await self._client.get(JOBSET_POLICIES, name, type=StoredPolicy, timeout=TIMEOUT)
             if stored.metadata.uid != policy.uid:
-                return  # the policy was created again meanwhile, and the counts are those of the earlier policy
+                return  # the counts are about an earlier policy of the same name, which is gone
             status = status_patch(stored.status, tally, self._reviews_from)
             body = {"metadata": {"resourceVersion": stored.metadata.resource_version}, "status": status}
             try:

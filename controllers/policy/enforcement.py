@@ -1,7 +1,8 @@
-"""Applies the objects compiled from policies with `apiServer: Enforce`, in the replica with the lease.
+"""Makes the API server enforce policies with `apiServer: Enforce`, too, in the replica with the lease.
 
-The objects are written by server-side apply with an own field manager. Each object is owned by its policy, so that it
-is deleted with the policy even while no manager runs. Without such a policy nothing is written.
+Such a policy is compiled to admission policies of the API server (in CEL) and their bindings, the compiled objects.
+They are written by server-side apply with an own field manager. The policy owns them, so that they are deleted with the
+policy even while no manager runs. Without such a policy nothing is written.
 """
 
 import asyncio
@@ -14,13 +15,12 @@ import msgspec
 
 from api.features import FeatureGates
 from controllers.policy.controller import StoredPolicies
-from controllers.policy.reports import StoredMeta
 from kube import clock
 from kube.client import Client, PatchType
 from kube.errors import Forbidden, Invalid, KubeError, NotFound, raised_at
 from kube.interruptions import LOG_EVERY
 from kube.model.field import shorten
-from kube.model.meta import JSON
+from kube.model.meta import JSON, PartialObjectMetadata
 from kube.model.versions import COMPILED_DEFAULTS, COMPILED_RULES
 from kube.options import METADATA_LIST
 from kube.resources import (
@@ -45,7 +45,7 @@ KINDS = (
     MUTATING_ADMISSION_POLICIES,
     MUTATING_ADMISSION_POLICY_BINDINGS,
 )
-"""The kinds of objects, policies before their bindings, since a binding alone does nothing."""
+"""The kinds of compiled objects. Policies come before their bindings, since a binding alone does nothing."""
 CHECK_PERIOD = 0.5
 """Seconds between two checks for changed policies or exceptions. A check sends no request."""
 REAPPLY_AFTER = 60.0
@@ -64,8 +64,8 @@ GRANT: Final = (
     " `--set jobSetPolicies.inAPIServer=true`"
 )
 
-Key = tuple[Resource, str]
-"""A kind of object, and the name of one."""
+ObjectKey = tuple[Resource, str]
+"""The kind and the name of a compiled object."""
 
 
 class _TooOldError(KubeError):
@@ -73,7 +73,7 @@ class _TooOldError(KubeError):
 
 
 class Enforcement:
-    """Keeps the compiled objects of policies applied. `trusted`: names of users whose updates policies do not check.
+    """Keeps the compiled objects applied. `trusted`: names of users whose updates of JobSets policies do not check.
 
     `on_change` is called with the name of each policy whose state has changed.
     """
@@ -95,8 +95,10 @@ class Enforcement:
         self._trusted = tuple(trusted)
         self._now = now
         self._applied_versions: object = None
-        self._applied_bodies: dict[Key, bytes] | None = None
-        """The encoded objects that were applied; None: not known, since an earlier manager may have applied some."""
+        """The versions of the policies and exceptions that were applied last; None if the last try failed."""
+        self._applied_bodies: dict[ObjectKey, bytes] | None = None
+        """The objects that were applied, encoded. None: not known yet, since an earlier manager may have applied
+        some."""
         self._next_reapply = 0.0
         self._last_log_time = -LOG_EVERY
 
@@ -106,11 +108,11 @@ class Enforcement:
             await asyncio.sleep(CHECK_PERIOD if await self.check() else RETRY)
 
     def state(self, name: str) -> EnforcementState | None:
-        """Whether the API server enforces the policy with this name; None: not known yet."""
+        """Whether the API server enforces the policy with this name; None if it is not known yet."""
         return self._states.get(name)
 
     async def check(self) -> bool:
-        """Apply the objects of changed policies, or all objects if that is due. Returns whether it succeeded."""
+        """Apply all compiled objects if a policy has changed or `REAPPLY_AFTER` is over. Returns False on failure."""
         policies, time = self._source.in_force, asyncio.get_running_loop().time()
         enforced_names = {policy.metadata.name for policy in policies if policy.spec.is_enforced_by_api_server}
         may_have_earlier_objects = bool(policies) and self._applied_bodies is None
@@ -138,7 +140,7 @@ class Enforcement:
     ) -> bool:
         """Apply the objects of all policies, and delete all other objects. A policy that fails keeps its objects."""
         circumstances = Circumstances(self._trusted, exceptions, self._now())
-        wanted_keys: set[Key] = set()
+        wanted_keys: set[ObjectKey] = set()
         failed_names: set[str] = set()
         states: dict[str, EnforcementState] = {}
         try:
@@ -172,9 +174,9 @@ class Enforcement:
         return not failed_names
 
     def _set_states(self, policies: Sequence[JobSetPolicy], states: dict[str, EnforcementState]) -> None:
-        """Set the states of the policies that the API server has to enforce, and report each with a new reason.
+        """Set the states of the policies that the API server has to enforce. Calls `on_change` if a reason has changed.
 
-        A state with another message is not reported, since messages may differ at each attempt.
+        A state with only another message is not reported, since each try may have another message.
         """
         enforced_names = [policy.metadata.name for policy in policies if policy.spec.is_enforced_by_api_server]
         old_states, self._states = self._states, {name: states[name] for name in enforced_names}
@@ -182,10 +184,11 @@ class Enforcement:
             if name not in old_states or old_states[name].reason != state.reason:
                 self._on_change(name)
 
-    async def _store(self, body: JSON, applied_bodies: dict[Key, bytes], *, reapply: bool) -> None:
+    async def _store(self, body: JSON, applied_bodies: dict[ObjectKey, bytes], *, reapply: bool) -> None:
+        """Apply one object, unless the same object was applied before and `reapply` is false."""
         resource, name = key = _key(body)
-        encoded = msgspec.json.encode(body)
-        if not reapply and applied_bodies.get(key) == encoded:
+        encoded_body = msgspec.json.encode(body)
+        if not reapply and applied_bodies.get(key) == encoded_body:
             return
         try:
             await self._client.patch(
@@ -196,9 +199,9 @@ class Enforcement:
             if text := feature.shortfall(await self._client.server_version()):
                 raise _TooOldError(text) from error
             raise
-        applied_bodies[key] = encoded
+        applied_bodies[key] = encoded_body
 
-    async def _remove(self, key: Key) -> None:
+    async def _remove(self, key: ObjectKey) -> None:
         resource, name = key
         try:
             await self._client.delete(resource, name)
@@ -206,15 +209,15 @@ class Enforcement:
             return
         log.info("%s %s is removed: its policy does not ask for it any more", resource, name)
 
-    async def _earlier_objects(self) -> list[Key]:
-        """Objects that an earlier manager has applied; empty without the right to list them.
+    async def _earlier_objects(self) -> list[ObjectKey]:
+        """The objects that an earlier manager has applied; empty without the right to list them.
 
-        The earlier manager also needed that right. It is granted for all kinds or none, so one refusal is enough.
+        An earlier manager without this right has applied nothing. The right is granted for all kinds or none.
         """
-        keys: list[Key] = []
+        keys: list[ObjectKey] = []
         for resource in KINDS:
             pages = self._client.pages(
-                resource, type=StoredMeta, label_selector=f"{ENFORCED}=true", accept=METADATA_LIST
+                resource, type=PartialObjectMetadata, label_selector=f"{ENFORCED}=true", accept=METADATA_LIST
             )
             try:
                 keys += [(resource, stored.metadata.name) async for stored in pages]
@@ -225,7 +228,7 @@ class Enforcement:
         return keys
 
     def _log_failure(self, sentence: str, error: Exception) -> None:
-        """Log that something failed because of an error, but nothing within a minute after the last log line."""
+        """Log a sentence and its error, at most once a minute."""
         time = asyncio.get_running_loop().time()
         if time >= self._last_log_time + LOG_EVERY:
             self._last_log_time = time
@@ -240,5 +243,5 @@ def _failure(error: Exception) -> EnforcementState:
     return EnforcementState(False, "NotApplied", shorten(text, MAX_TEXT))
 
 
-def _key(body: JSON) -> Key:
+def _key(body: JSON) -> ObjectKey:
     return next(resource for resource in KINDS if resource.kind == body["kind"]), body["metadata"]["name"]

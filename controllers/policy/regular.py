@@ -1,4 +1,4 @@
-"""Writes the data that a replica collects: periodically, and a last time when the replica stops."""
+"""Writes the data that a replica collects, such as counts of decisions: periodically, and when the replica stops."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ class Writer(Protocol):
 
 
 class PeriodicWriter:
-    """Calls `writers` every `every` seconds.
+    """Calls `writers` one after another, with pauses of `every` seconds, which are up to a quarter longer by `jitter`.
 
     `jitter` returns a random number from 0 to 1, so that replicas that start together do not write at the same time.
     """

@@ -1,7 +1,7 @@
-"""Writes the results of an audit as reports, if they have changed.
+"""Writes the results of an audit as objects of OpenReports, one for each namespace and policy, if they have changed.
 
-Empty reports, and reports about deleted policies, are deleted. Without the CRD of reports nothing is written. A report
-of the same name that another program has created is not changed.
+Empty reports, and reports about deleted policies, are deleted. Without their CRD nothing is written. A
+report of the same name that another program has created is not changed.
 """
 
 import logging
@@ -9,7 +9,7 @@ from typing import Final
 
 from kube.client import Client
 from kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
-from kube.model.meta import JSON, Base, ObjectMeta
+from kube.model.meta import JSON, PartialObjectMetadata
 from kube.options import METADATA_LIST
 from kube.resources import Resource
 from policy.audit import Audit
@@ -18,12 +18,6 @@ from policy.reports import DIGEST, REPORT_KIND, REPORT_LABEL, REPORT_PLURAL, REP
 log = logging.getLogger(__name__)
 
 REPORTS: Final = Resource(REPORTS_GROUP, REPORTS_VERSION, REPORT_KIND, REPORT_PLURAL)
-
-
-class StoredMeta(Base, frozen=True, kw_only=True):
-    """An object of which only the metadata was requested."""
-
-    metadata: ObjectMeta
 
 
 class PolicyReports:
@@ -42,18 +36,18 @@ class PolicyReports:
 
     async def _write(self, audit: Audit) -> None:
         policies = {policy.metadata.name: policy for policy in audit.policies}
-        stored = {
+        stored_reports = {
             (stored_report.metadata.namespace, stored_report.metadata.name): stored_report.metadata
             async for stored_report in self._client.pages(
-                REPORTS, type=StoredMeta, label_selector=f"{REPORT_LABEL}=true", accept=METADATA_LIST
+                REPORTS, type=PartialObjectMetadata, label_selector=f"{REPORT_LABEL}=true", accept=METADATA_LIST
             )
         }
         for (namespace, policy), results in audit.reports.items():
             body = report(policies[policy], namespace, results)
-            stored_meta = stored.pop((namespace, body["metadata"]["name"]), None)
+            stored_meta = stored_reports.pop((namespace, body["metadata"]["name"]), None)
             if stored_meta is None or stored_meta.annotations.get(DIGEST) != body["metadata"]["annotations"][DIGEST]:
                 await self._store(body, is_new=stored_meta is None)
-        for meta in stored.values():
+        for meta in stored_reports.values():
             try:
                 await self._client.delete(REPORTS, meta.name, namespace=meta.namespace, uid=meta.uid)
             except NotFound:

@@ -1,4 +1,4 @@
-"""Writes into the status of an exception from a policy when the exception was first used.
+"""Writes into the status of a JobSetPolicyException when it was first used: a JobSet broke a rule, and was admitted.
 
 Every replica tries to write, and the first one succeeds.
 
@@ -20,13 +20,13 @@ log = logging.getLogger(__name__)
 
 MAX_WAITING = 1_000
 """At most this many exceptions wait to be written. Further exceptions are written when they are used again."""
-MAX_KNOWN = 10_000
+MAX_RECORDED = 10_000
 """At most this many exceptions are remembered as used before."""
 TIMEOUT = 10.0
 """Seconds until one request times out."""
 
 
-class _Stored(Base, frozen=True, kw_only=True):
+class _StoredException(Base, frozen=True, kw_only=True):
     """The part of an exception with the time of its first use."""
 
     metadata: Identity
@@ -36,25 +36,25 @@ class _Stored(Base, frozen=True, kw_only=True):
 class ExceptionUses:
     """The exceptions that were used in one replica. Each is read once, and written unless another replica has done so.
 
-    `reviews_from`: who may send reviews. A use in a review of the API server replaces a use in a review that anyone may
-    have sent.
+    `reviews_from`: who can send reviews: `APIServer` if clients have to show its certificate, else `Anyone`. A use in a
+    review by the API server replaces a use in a review that anyone may have sent.
     """
 
     def __init__(self, client: Client, reviews_from: str, *, now: Callable[[], datetime] = clock.now) -> None:
         self._client = client
         self._reviews_from = reviews_from
         self._now = now
-        self._waiting: dict[str, tuple[str, str, str]] = {}
-        self._known: dict[str, None] = {}
+        self._unwritten: dict[str, tuple[str, str, str]] = {}
+        self._recorded_uids: dict[str, None] = {}
 
     def record_exception_use(self, namespace: str, name: str, uid: str) -> None:
         """Remember that an exception was used. Never waits."""
-        if uid not in self._known and uid not in self._waiting and len(self._waiting) < MAX_WAITING:
-            self._waiting[uid] = namespace, name, clock.rfc3339(self._now())
+        if uid not in self._recorded_uids and uid not in self._unwritten and len(self._unwritten) < MAX_WAITING:
+            self._unwritten[uid] = namespace, name, clock.rfc3339(self._now())
 
     async def write(self) -> None:
         """Write new uses. A use that cannot be written now is kept, unless the exception is gone."""
-        for uid, (namespace, name, at) in list(self._waiting.items()):
+        for uid, (namespace, name, at) in list(self._unwritten.items()):
             try:
                 await self._write(uid, namespace, name, at)
             except NotFound:
@@ -64,13 +64,15 @@ class ExceptionUses:
             except KubeError as error:
                 log.warning("the first use of exception %s/%s waits to be written: %s", namespace, name, error)
                 return
-            self._waiting.pop(uid, None)
-            self._known[uid] = None
-            if len(self._known) > MAX_KNOWN:
-                del self._known[next(iter(self._known))]
+            self._unwritten.pop(uid, None)
+            self._recorded_uids[uid] = None
+            if len(self._recorded_uids) > MAX_RECORDED:
+                del self._recorded_uids[next(iter(self._recorded_uids))]
 
     async def _write(self, uid: str, namespace: str, name: str, at: str) -> None:
-        stored = await self._client.get(POLICY_EXCEPTIONS, name, type=_Stored, namespace=namespace, timeout=TIMEOUT)
+        stored = await self._client.get(
+            POLICY_EXCEPTIONS, name, type=_StoredException, namespace=namespace, timeout=TIMEOUT
+        )
         meta = stored.metadata
         is_recorded = stored.status.first_used is not None and self._reviews_from in {
             ANYONE,

@@ -163,6 +163,12 @@ class ObjectMeta(Identity, frozen=True, kw_only=True):
         force_setattr(self, "annotations", labels if annotations == labels else annotations)
 
 
+class PartialObjectMetadata(Base, frozen=True, kw_only=True):
+    """metav1.PartialObjectMetadata: an object of which only the metadata is read."""
+
+    metadata: ObjectMeta
+
+
 _REQUIRED = {"x-required": True}
 _LABEL_KEY = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"

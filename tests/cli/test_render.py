@@ -81,8 +81,9 @@ def test_the_bodies_are_those_that_the_controller_plans(gates, suspend):
     js = as_stored({**full, "spec": {**full["spec"], "suspend": suspend}}, gates)
     made = plan(Observed(js, (), service=None, claims=frozenset(), now="2026-01-01T00:00:00Z"), gates)
     assert all(isinstance(action, CreateService | CreateClaim | CreateJob) for action in made.actions)
-    assert [body for _, body in by_stage(js, gates)] == [action.body for action in made.actions]
-    labels = made.actions[-1].body["metadata"]["labels"]
+    bodies = [action.build_body() if isinstance(action, CreateJob) else action.body for action in made.actions]
+    assert [body for _, body in by_stage(js, gates)] == bodies
+    labels = bodies[-1]["metadata"]["labels"]
     assert ("jobset.sigs.k8s.io/job-restart-attempt" in labels) == gates["RestartJob"]
 
 
@@ -245,7 +246,7 @@ def test_groups_are_those_that_the_controller_plans(order):
     planned.sort(key=lambda action: action.level)
     bodies = (body for _, body in by_stage(js, gates))
     rendered = [body for body in bodies if body["kind"] in {"Workload", "CompositePodGroup", "PodGroup"}]
-    assert rendered[: len(planned)] == [action.body for action in planned]
+    assert rendered[: len(planned)] == [action.build_body() for action in planned]
     assert len(planned) == (3 if order else 2), "later stages wait"
 
 

@@ -114,7 +114,7 @@ async def test_a_job_that_failed_meanwhile_is_kept_when_its_set_has_failed():
     blind.change_job("js-workers-0")
     await blind.reconcile()
     assert len(blind.api.objects("jobs")) == 1
-    assert blind.memory.confirmed
+    assert blind.memory.has_current_caches
 
 
 async def test_a_job_that_is_recorded_as_complete_is_kept_although_it_seems_to_run():

@@ -8,7 +8,7 @@ import pytest
 from api import keys
 from api.batch import Service
 from controllers.jobset.execute import FailedWrites
-from controllers.jobset.memory import Until
+from controllers.jobset.memory import ExpiringValue
 from controllers.planning.actions import CreateClaim, CreateJob, CreateService
 from kube.events import NOTE_LIMIT
 from tests.support.model.blind import Blind, refusing
@@ -37,7 +37,8 @@ class TestDefect11:
         js = jobset(rjob("workers", 3))
         blind = Blind(api, js)
         for name in ("js-workers-0", "js-workers-2"):
-            body = next(a.body for a in World(js).plan().actions if isinstance(a, CreateJob) and a.name == name)
+            action = next(a for a in World(js).plan().actions if isinstance(a, CreateJob) and a.name == name)
+            body = action.build_body()
             api.put("jobs", name, **{k: v for k, v in body.items() if k != "metadata"}, metadata=body["metadata"])
         assert await blind.reconcile() == 0.5, "the first counts wait for those that change with them"
         assert blind.reported.events == []
@@ -59,7 +60,7 @@ class TestDefect11:
         await blind.reconcile()
         assert len(blind.writes()) == asked, "it is not asked for again before that"
         api.drop("jobs", "js-workers-1")
-        blind.memory.foreign_owners = Until({}, 0.0)
+        blind.memory.foreign_owners = ExpiringValue({}, 0.0)
         assert await blind.reconcile() is None
         assert ("ns", "js-workers-1") in api.objects("jobs")
 

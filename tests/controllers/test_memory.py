@@ -11,7 +11,7 @@ from api.batch import Job
 from api.jobset_status import JobSetStatus
 from controllers.gang.stalled import Reports
 from controllers.jobset.contested_jobs import Resumptions
-from controllers.jobset.memory import Memories, Memory, Until
+from controllers.jobset.memory import ExpiringValue, Memories, Memory
 from controllers.jobset.milestones import AttemptTimes
 from controllers.jobset.old_pods import FollowedPods
 from controllers.jobset.refused import RefusedJobs
@@ -27,21 +27,21 @@ OTHER = Request("ns", "other")
 
 JOB = Job(metadata=ObjectMeta(name="js-a-0", namespace="ns", uid="job"))
 SAMPLES = {
-    "confirmed": True,
-    "status_written": 1.0,
+    "has_current_caches": True,
+    "status_write_time": 1.0,
     "counts_differ_since": 1.5,
-    "begins_at": 1.7,
+    "first_plan_time": 1.7,
     "rest_until": 2.0,
     "failed_plan_line": "create 2 Jobs",
     "last_warnings": frozenset({Event("Warning", "Reason", "message")}),
     "departed": {"job": JOB},
     "refused_jobs": RefusedJobs({"js-a-0": None}),
-    "foreign_owners": Until({"js-a-0": NO_OWNER}, 3.0),
-    "group_error": Until(("NameConflict", "x"), 4.0),
+    "foreign_owners": ExpiringValue({"js-a-0": NO_OWNER}, 3.0),
+    "group_error": ExpiringValue(("NameConflict", "x"), 4.0),
     "namespace_ends_until": 5.0,
     "reported_group": "group",
     "watched_status": JobSetStatus(),
-    "attempt_times": AttemptTimes(suspended=False, restarts=1, start=None),
+    "attempt_times": AttemptTimes(suspended=False, restarts=1, measured=None),
     "pod_reports": Reports(next_check=6.0),
     "served_pod_times": {"uid": 6.5},
     "pool_is_read": True,

@@ -11,7 +11,7 @@ from api.spare_pods import PoolPod, pool_pod
 from api.spares import counted_place_note
 from controllers.jobset.memory import Memory
 from controllers.jobset.pod_writes import PodWrites
-from controllers.jobset.spare_pods import BY_SET, with_read_pool
+from controllers.jobset.spare_pods import BY_JOBSET, with_read_pool
 from controllers.planning.actions import DeleteJob, GivePlace, LiftGate, PoolQuery
 from controllers.planning.plan import plan
 from kube.client import Client
@@ -124,7 +124,7 @@ class TestANewProcess:
         assert (asking.pod_query, asking.actions) == (PoolQuery(), ())
 
     async def test_what_it_has_read_replaces_what_was_watched(self, api: MemoryApi):
-        store = Store[PoolPod](indexes={BY_SET: lambda pod: [pod.jobset_uid]})
+        store = Store[PoolPod](indexes={BY_JOBSET: lambda pod: [pod.jobset_uid]})
         for pod in cache(api).list():
             store.apply(pod)
         _put(api, "new", "w", spec={}, status={"phase": "Pending", "nominatedNodeName": "n1"})

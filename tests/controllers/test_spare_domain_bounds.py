@@ -8,7 +8,7 @@ from api import keys
 from api.names import job_key
 from api.spare_pods import PoolPod
 from controllers.jobset.memory import Memory
-from controllers.jobset.spare_pods import BY_SET, with_spare_pods
+from controllers.jobset.spare_pods import BY_JOBSET, with_spare_pods
 from controllers.planning.actions import EndSpare, GivePlace
 from controllers.planning.steps.give_places import PLACE_COOLDOWN
 from kube.store import Store
@@ -57,7 +57,7 @@ def test_a_new_leader_leaves_the_domain_to_a_job_that_was_given_it_a_moment_ago(
     world.settle()
     world._change(world.of(LOST)[0].name, unschedulable=True)
     meta, memory = world.js.metadata, Memory("")
-    store: Store[PoolPod] = Store({BY_SET: lambda pod: [pod.jobset_uid]})
+    store: Store[PoolPod] = Store({BY_JOBSET: lambda pod: [pod.jobset_uid]})
     for pod in world.pool.values():
         store.apply(msgspec.structs.replace(pod, namespace=meta.namespace, jobset_uid=meta.uid))
     observed, ended = world.observe(), []

@@ -9,7 +9,7 @@ import pytest
 from api import keys
 from api.pod import DetailedPod
 from controllers.gang.stalled import Reports
-from controllers.jobset.unscheduled_pods import FIRST_CHECK, UnscheduledPods, note_of
+from controllers.jobset.unscheduled_pods import FIRST_CHECK, UnscheduledPods, describe_unscheduled
 from controllers.planning.actions import Event
 from kube.client import Client
 from tests.support.model.memory_api import MemoryApi, refuse, serve
@@ -115,7 +115,7 @@ async def test_sets_that_are_suspended_or_have_ended_are_left_alone(spec: JSON):
 
 
 def said(*pods: JSON, more: bool = False) -> str:
-    return note_of([msgspec.convert(body, DetailedPod) for body in pods], more=more)
+    return describe_unscheduled([msgspec.convert(body, DetailedPod) for body in pods], more=more)
 
 
 def test_pods_of_which_the_scheduler_says_nothing_are_not_reported():

@@ -63,7 +63,7 @@ class Blind:
 
     async def reconcile(self) -> float | None:
         """One reconcile, as soon as the one before lets it; the seconds until the next look."""
-        self.memory.rest_until, self.memory.status_written = 0.0, None
+        self.memory.rest_until, self.memory.status_write_time = 0.0, None
         return (await self.reconciler.reconcile(Request("ns", "js"))).requeue_after
 
     def edit(self, **spec: Any) -> None:

@@ -57,7 +57,7 @@ class Namespace:
         place = action.kind, action.name
         if isinstance(action, CreateGroup):
             assert place not in self.groups, f"{place} is created twice"
-            self._create_group(place, action.body)
+            self._create_group(place, action.build_body())
             return
         of = self.groups[place]
         assert of["metadata"]["uid"] == action.uid, f"{place} is another one by now"

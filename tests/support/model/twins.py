@@ -187,7 +187,7 @@ class Scene:
         for name in SETS:
             request = Request("ns", name)
             memory = self.reconciler.memories.get_or_create(request, f"set-{name}")
-            memory.rest_until, memory.status_written = 0.0, None
+            memory.rest_until, memory.status_write_time = 0.0, None
             await self.reconciler.reconcile(request)
         await self.settle()
 

@@ -261,10 +261,10 @@ class World(Namespace):
 
     def _do(self, action: object) -> None:
         match action:
-            case CreateJob(name=name, body=body):
+            case CreateJob(name=name):
                 assert name not in self.jobs, f"{name} is created twice"
                 assert name not in self.old_pods, f"{name} is created while pods of an earlier attempt live"
-                stored = job_rules.with_defaults(self.stored_body(body))
+                stored = job_rules.with_defaults(self.stored_body(action.build_body()))
                 refusal = job_rules.refusal(stored)
                 assert not refusal, f"{name}: {refusal}"
                 self.check_groups_of(stored)

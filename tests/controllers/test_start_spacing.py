@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from controllers.jobset.beginnings import LONGEST_PAUSE, LONGEST_WAIT, Beginnings
+from controllers.jobset.start_spacing import LONGEST_PAUSE, LONGEST_WAIT, StartSpacing
 from kube.transport import Request, Response
 from tests.support.model.many_lives import NOW, NS, Crowd
 from tests.support.model.memory_api import MemoryApi
@@ -96,10 +96,10 @@ async def test_counts_wait_longer_where_writes_are_slow():
 
 
 def test_slow_writes_delay_the_next_set_by_a_limited_time():
-    beginnings = Beginnings()
-    assert [beginnings.reserve(time, write_seconds=60) for time in (100, 100, 103)] == [100, 100 + LONGEST_PAUSE, 103]
+    spacing = StartSpacing()
+    assert [spacing.reserve(time, write_seconds=60) for time in (100, 100, 103)] == [100, 100 + LONGEST_PAUSE, 103]
 
 
 def test_a_set_does_not_wait_for_all_that_a_neighbour_has_created():
-    beginnings = Beginnings()
-    assert max(beginnings.reserve(100, write_seconds=60) for _ in range(1000)) == 100 + LONGEST_WAIT
+    start_spacing = StartSpacing()
+    assert max(start_spacing.reserve(100, write_seconds=60) for _ in range(1000)) == 100 + LONGEST_WAIT

@@ -1,8 +1,9 @@
-"""Deletes Jobs of earlier attempts in batches, by label selectors, and says whether they may leave pods.
+"""Plans the deletion of Jobs of earlier attempts in batches, and says whether their pods may outlive these Jobs.
 
-A large set that restarts sends one deletion for thirty Jobs, with background propagation, so that the garbage collector
-does not have to write each Job once more. The names of the Jobs are free before their pods have ended. So a Job is
-created again only when its old pods are known to be gone (`controllers.jobset.leftover_pods`).
+An attempt is the time between two restarts of the set. A large set that restarts deletes thirty Jobs with one call, by
+a label selector and with background propagation, so that the garbage collector does not have to write each Job once
+more. With this propagation, a Job is gone before its pods have ended: the pods are left over. So a Job is created again
+only when its leftover pods are known to be gone (`controllers.jobset.leftover_pods`).
 """
 
 from collections.abc import Iterable
@@ -21,7 +22,7 @@ from controllers.planning.limits import Limits
 
 def may_leave_pods(js: JobSet, children: ChildJobs, layout: Layout, gates: FeatureGates, limits: Limits) -> bool:
     """Whether pods of earlier attempts may outlive their Jobs, so that new Jobs have to wait for these pods."""
-    # With the gate, the set may have been larger when it restarted.
+    # With ElasticJobSet, the set may have had more Jobs when it restarted.
     may_be_large = layout.global_replicas >= limits.batch_deletion_from or gates["ElasticJobSet"]
     if js.status.restarts == 0 or not may_be_large or has_finished(js):
         return False
@@ -29,14 +30,14 @@ def may_leave_pods(js: JobSet, children: ChildJobs, layout: Layout, gates: Featu
 
 
 def has_earlier_attempt(js: JobSet, children: ChildJobs) -> bool:
-    """Whether there are Jobs of an earlier attempt of the set. Jobs that restart alone do not count."""
+    """Whether Jobs of an earlier attempt of the set exist. A Job that was restarted alone does not count."""
     return any(_attempt(child) < js.status.restarts for child in children.previous)
 
 
 def names_with_leftovers(leftovers: Leftovers | None, children: ChildJobs) -> frozenset[str] | None:
     """Names of the Jobs that wait for leftover pods; None: not known.
 
-    Unrecognized Jobs are left alone with their pods. Such a Job may have the name of a Job whose pods are left over.
+    Pods of unrecognized Jobs do not count. Such a Job has labels that do not fit, and is left alone with its pods.
     """
     if leftovers is None:
         return None
@@ -44,7 +45,7 @@ def names_with_leftovers(leftovers: Leftovers | None, children: ChildJobs) -> fr
 
 
 def batch_deletions(js: JobSet, old_jobs: Iterable[Child], layout: Layout, limits: Limits) -> tuple[DeleteJobs, ...]:
-    """Batch deletions of those Jobs of earlier attempts that a selector can select; empty for a small set."""
+    """Batch deletions of those Jobs in `old_jobs` that a label selector can identify; empty for a small set."""
     if layout.global_replicas < limits.batch_deletion_from:
         return ()
     children_by_attempt: dict[str, list[Child]] = {}
@@ -67,14 +68,15 @@ def batch_deletions(js: JobSet, old_jobs: Iterable[Child], layout: Layout, limit
 
 
 def _attempt(child: Child) -> int:
+    """The attempt in the label of a Job; 0 without a valid label."""
     return integer(child.job.metadata.labels.get(keys.RESTART_ATTEMPT)) or 0
 
 
 def _is_selectable(js: JobSet, child: Child) -> bool:
-    """Whether a Job can be deleted in a batch: the selector matches its labels, and no finalizer keeps it.
+    """Whether a Job can be deleted in a batch: the selector matches its labels, and the Job has no finalizer.
 
-    A user may have changed the labels. The selector contains the name of the set, because the watch of Jobs shows every
-    Job with that label. So the plan knows all Jobs that a selector may match, including Jobs of other owners.
+    A user may have changed the labels. The selector contains the name of the set, since the cache has all Jobs whose
+    label has this name. So the plan knows every Job that the selector may match, including Jobs of other owners.
     """
     meta = child.job.metadata
     labels = meta.labels
@@ -90,6 +92,6 @@ def _is_selectable(js: JobSet, child: Child) -> bool:
 
 @lru_cache(maxsize=128)
 def _is_earlier(text: str | None, restarts: int) -> bool:
-    """Whether a label is the number of an attempt before `restarts`, without leading zeros."""
+    """Whether the value of a label is an attempt number less than `restarts`, without leading zeros."""
     attempt = integer(text)
     return attempt is not None and attempt < restarts and str(attempt) == text

@@ -1,7 +1,8 @@
-"""Decides which ReplicatedJobs may continue with fewer Jobs (`nodeFailure.whenNoCapacity`).
+"""Decides which ReplicatedJobs may continue with fewer Jobs, if pods find no node after a failure.
 
-See docs/concepts/elastic.md. Steps plan for `JobSet.with_current_replicas`, which is the set with its current number of
-Jobs. `spec.replicas` keeps the user's number, which this program never changes.
+The policy is `failurePolicy.nodeFailure.whenNoCapacity`. `replicas` in the spec stays as the user has set it. The
+status has the current number of Jobs, and most steps of a plan see a copy of the JobSet with the current number as
+`replicas` (`JobSet.with_current_replicas`). See docs/concepts/elastic.md.
 """
 
 from collections.abc import Iterable
@@ -15,11 +16,11 @@ from controllers.planning.child_jobs import Child
 from kube.model.meta import find
 
 REDUCED = "ReplicasReduced"
-"""Reason of the restart and its event if the set continues with fewer Jobs."""
+"""Reason of a restart, and of its event, after which the set has fewer Jobs."""
 RESTORED = "ReplicasRestored"
-"""Reason of the restart and its event if the set continues with more Jobs again."""
+"""Reason of a restart, and of its event, after which the set has more Jobs again."""
 RESIZED = "ReplicasChanged"
-"""Reason of the restart and its event if the user has changed the number of Jobs."""
+"""Reason of a restart, and of its event, because the user has changed the number of Jobs."""
 
 
 def capacity_policy(policy: FailurePolicy) -> WhenNoCapacity | None:
@@ -36,28 +37,29 @@ def reducible_names(js: JobSet) -> frozenset[str]:
 
 
 def restarted_jobs(js: JobSet, children: Iterable[Child]) -> list[Child]:
-    """The Jobs in `children` whose pods replace earlier pods, after a restart of the set, the Job or one of its pods.
+    """The Jobs in `children` whose pods come after a restart of the set, of the Job or of one of its pods.
 
-    A set that starts, or is resumed, waits for all of its capacity, so restarts before the last resume do not count.
-    Restarts in place and failed pods always count, because their times are not recorded.
+    Only such Jobs may be removed for lack of nodes. A set that starts or is resumed waits until it has nodes for all of
+    its Jobs, so restarts before the last resume do not count. Restarts in place (of containers in their pods) and
+    failed pods always count, because their times are not recorded.
     """
     status, children = js.status, list(children)
     if not children or requested_attempt(status):
         return children
-    with_job_restarts = {entry.name for entry in status.replicated_jobs_status if any(entry.job_restarts)}
+    names_with_job_restarts = {entry.name for entry in status.replicated_jobs_status if any(entry.job_restarts)}
     suspended = find(status.conditions, keys.SUSPENDED)
     resumed = suspended.last_transition_time if suspended is not None and suspended.status == "False" else ""
     if status.last_restart is not None and status.last_restart.start_time >= resumed:
         return [
             child
             for child in children
-            if status.restarts or child.replicated_job in with_job_restarts or _has_failed_pods(child)
+            if status.restarts or child.replicated_job in names_with_job_restarts or _has_failed_pods(child)
         ]
     return [
         child
         for child in children
         if _has_failed_pods(child)
-        or (child.replicated_job in with_job_restarts and (child.job.metadata.creation_timestamp or "") > resumed)
+        or (child.replicated_job in names_with_job_restarts and (child.job.metadata.creation_timestamp or "") > resumed)
     ]
 
 

@@ -1,9 +1,9 @@
-"""Escalates rules of the failure policy whose failures continue (`then`, gate JobSetFailureEscalation).
+"""Chooses a stronger action of a failure policy rule if failures continue (`then`, gate JobSetFailureEscalation).
 
-See docs/concepts/escalation.md.
-
-The steps of a rule are its own action (step 1) and the entries of `then`. The current step of a rule goes up and never
-down. One plan counts one use of a rule, however many Jobs have failed.
+The actions of a rule are its steps: `action` is step 1, and the entries of `then` are step 2 and so on. An entry of
+`then` says after how many restarts by the step before it applies. The current step of a rule goes up and never down,
+and is stored in `status.failurePolicySteps`. One plan counts at most one restart by a rule, however many Jobs have
+failed. See docs/concepts/escalation.md.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ GATE = "JobSetFailureEscalation"
 
 
 def actions_of(rule: FailurePolicyRule) -> list[FailureAction]:
-    """The actions of the rule, by step."""
+    """The actions of the rule in the order of its steps."""
     return [action_of(rule.action), *(action_of(entry.action) for entry in rule.then)]
 
 
 def step_of(rule: FailurePolicyRule, stored: Sequence[RuleStep], now: str) -> int:
-    """The number of the rule's step, from 1, that applies to a failure now."""
+    """The number of the rule's step, from 1, that applies to a failure at `now`. `stored`: entries of the status."""
     entry = _entry(rule, stored)
     step = min(max(entry.step, 1), len(rule.then) + 1)
     next_entry = _next_entry(rule, step)
@@ -35,15 +35,15 @@ def step_of(rule: FailurePolicyRule, stored: Sequence[RuleStep], now: str) -> in
 
 
 def record_step(draft: StatusDraft, rule: FailurePolicyRule, step: int) -> None:
-    """Write the step of the rule into the status, with an event if the step is new."""
+    """Write the step that the rule applies into the status, and count its restart. A new step adds an event."""
     stored_entry, actions = _entry(rule, draft.status.failure_policy_steps), actions_of(rule)
     entry = stored_entry if step == stored_entry.step else RuleStep(name=rule.name, step=step)
     next_entry = _next_entry(rule, step)
     if actions[step - 1].scope is not Scope.NOTHING:
         times = _recent_times(next_entry, (*entry.times, draft.now), draft.now) if next_entry else ()
         entry = msgspec.structs.replace(entry, restarts=entry.restarts + 1, times=times)
-    other_steps = tuple(other for other in draft.status.failure_policy_steps if other.name != rule.name)
-    draft.update(failure_policy_steps=(*other_steps, entry))
+    other_entries = tuple(other for other in draft.status.failure_policy_steps if other.name != rule.name)
+    draft.update(failure_policy_steps=(*other_entries, entry))
     if step > stored_entry.step:
         draft.add_event("Warning", "FailurePolicyEscalated", f"rule {rule.name} takes {describe_step(rule, step)}")
 
@@ -61,21 +61,25 @@ def describe_step(rule: FailurePolicyRule, step: int) -> str:
 
 
 def _entry(rule: FailurePolicyRule, stored: Sequence[RuleStep]) -> RuleStep:
+    """The stored entry of the rule, or a new one."""
     return next((entry for entry in stored if entry.name == rule.name), RuleStep(name=rule.name))
 
 
 def _next_entry(rule: FailurePolicyRule, step: int) -> Escalation | None:
-    """The entry of `then` after this step; None after the last step."""
+    """The entry of `then` that is the step after `step`; None after the last step."""
     return rule.then[step - 1] if step <= len(rule.then) else None
 
 
 def _counted_restarts(next_entry: Escalation, entry: RuleStep, now: str) -> int:
-    """How many restarts count towards the next step."""
+    """How many restarts by the current step count towards the next step. `entry`: the entry in the status."""
     return entry.restarts if next_entry.within_seconds is None else len(_recent_times(next_entry, entry.times, now))
 
 
 def _recent_times(next_entry: Escalation, times: Sequence[str], now: str) -> tuple[str, ...]:
-    """The times of the newest restarts within the window, as many as the next step needs; empty without a window."""
+    """The times of the newest restarts within `withinSeconds`, at most `afterRestarts` of them.
+
+    Empty if the entry has no `withinSeconds`.
+    """
     if next_entry.within_seconds is None:
         return ()
     recent = [at for at in times if age(at, now) <= next_entry.within_seconds]

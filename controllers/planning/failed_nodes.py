@@ -1,11 +1,14 @@
-"""Finds and counts the nodes that caused failures of a set (`failurePolicy.avoidNodes`).
+"""Finds and counts the nodes that caused failures of a set, so that new pods avoid these nodes.
 
-See docs/concepts/avoid-nodes.md. A node has caused a failure in these cases:
-- A Job fails by nodeFailure because of the node, or replaces a pod on the node.
-- A Job fails, and a pod on the node failed with an exit code or reason that the policy names.
-- A worker that starts again in its pod on the node ended with such an exit code.
+The policy is `failurePolicy.avoidNodes`, and the counts are in `status.failedNodes`. A node has caused a failure in
+these cases:
+- `failurePolicy.nodeFailure` counts a Job as failed because of the node, or has a pod on the node replaced.
+- A Job fails, and a pod on the node failed with an exit code or reason that `avoidNodes` names.
+- With in-place restart, a worker (the program in a pod) on the node ended with an exit code that `avoidNodes` names,
+  and starts again in the same pod.
 
-One plan counts a node once, together with the restart that the failures lead to.
+One plan counts a node at most once. The same write of the status stores the count and the restart after the failure.
+See docs/concepts/avoid-nodes.md.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,12 +28,16 @@ from controllers.planning.status import StatusDraft
 from controllers.planning.worker_failures import worker_failures
 
 MAX_REASON_BYTES = 256
-"""At most this many bytes of the message that says why a node caused a failure."""
+"""At most this many bytes of `status.failedNodes[].reason`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Why a node caused a failure, and the topology domain of the Job that failed on the node, empty if unknown."""
+    """Why a node counts as the cause of a failure.
+
+    `reason`: a message. `topology`, `domain`: key and value of the node label by which exclusive placement has placed
+    the Job that failed on the node; empty if not known.
+    """
 
     reason: str
     topology: str = ""
@@ -45,14 +52,15 @@ def avoid_policy(ctx: Context) -> AvoidNodes | None:
 def needs_pods(ctx: Context, child: Child) -> bool:
     """Whether the failed pods of a Job have to be read to know whether a node caused the failure."""
     policy = avoid_policy(ctx)
-    by_pods = policy is not None and (policy.on_exit_codes is not None or policy.on_pod_reasons)
-    return bool(by_pods) and decides_by_pods(child.job)
+    depends_on_pods = policy is not None and (policy.on_exit_codes is not None or policy.on_pod_reasons)
+    return bool(depends_on_pods) and decides_by_pods(child.job)
 
 
 def count_failures(ctx: Context, draft: StatusDraft, failed_jobs: Iterable[Child]) -> None:
     """Count the nodes that caused the failures of these Jobs, with an event for each node that is avoided from now on.
 
-    The plan has decided about these Jobs. They include Jobs that continue, with workers that start again in their pods.
+    `failed_jobs`: Jobs whose failure the plan has decided about, and Jobs that continue because their failed workers
+    start again in their pods.
     """
     policy = avoid_policy(ctx)
     if policy is None or draft.status.terminal_state:
@@ -75,7 +83,7 @@ def count_replacements(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTai
 
 
 def _count_nodes(ctx: Context, draft: StatusDraft, policy: AvoidNodes, blames: Mapping[str, Blame]) -> None:
-    """Count a failure for each of the nodes."""
+    """Count a failure for each of the nodes. `blames`: by name of the node."""
     if not blames:
         return
     js = msgspec.structs.replace(ctx.js, status=draft.status)
@@ -94,7 +102,7 @@ def _count_nodes(ctx: Context, draft: StatusDraft, policy: AvoidNodes, blames: M
 
 
 def _blames(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, Blame]:
-    """The nodes that caused failures of the Jobs with these UIDs, by name. The first pod on a node gives the reason."""
+    """By name, the nodes that caused failures of the Jobs with these UIDs. The first pod on a node gives the reason."""
     blames: dict[str, Blame] = {}
     node_policy, observed = ctx.failure_policy.node_failure, ctx.observed
     if node_policy is not None and ctx.gates[node_failure.GATE]:
@@ -116,7 +124,7 @@ def _blames(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, Bl
 
 
 def _blame_nodes(pods: Iterable[PodOnTaintedNode]) -> dict[str, Blame]:
-    """The failed nodes of these pods, by name."""
+    """By name, the nodes of these pods, which `nodeFailure` counts as lost."""
     blames: dict[str, Blame] = {}
     for pod in pods:
         reason = f"{node_failure.REASON}: pod {pod.name} was on the node, {node_failure.describe_node(pod)}"
@@ -125,9 +133,9 @@ def _blame_nodes(pods: Iterable[PodOnTaintedNode]) -> dict[str, Blame]:
 
 
 def _failure_cause(policy: AvoidNodes, pod: FailedPod) -> str:
-    """Why the node caused the failure of the pod; empty if it did not.
+    """Why the node counts as the cause of the pod's failure; empty if it does not.
 
-    A pod that is being deleted has failed because its Job has failed.
+    A pod that is being deleted has failed because its Job has failed, and not because of its node.
     """
     if pod.deleting:
         return ""
@@ -139,6 +147,7 @@ def _failure_cause(policy: AvoidNodes, pod: FailedPod) -> str:
 
 
 def _with_failure(node: FailedNode, blame: Blame, policy: AvoidNodes, now: str) -> FailedNode:
+    """The entry of the node with one more failure. Its domain is stored only if the policy avoids whole domains."""
     has_domain_scope = policy.scope == "Domain"
     return FailedNode(
         name=node.name,

@@ -26,7 +26,10 @@ def finish_time(js: JobSet) -> str | None:
 
 
 def time_to_live(js: JobSet, now: str) -> float | None:
-    """Seconds until the JobSet has to be deleted, 0 or less if its deletion is due; None if the JobSet is kept."""
+    """Seconds until the JobSet has to be deleted, 0 or less if it has to be deleted now.
+
+    None if the JobSet has not finished, or has no `ttlSecondsAfterFinished`.
+    """
     finish = finish_time(js)
     if finish is None or js.spec.ttl_seconds_after_finished is None:
         return None
@@ -34,10 +37,10 @@ def time_to_live(js: JobSet, now: str) -> float | None:
 
 
 def time_left(seconds: int, start_time: str, now: str) -> float | None:
-    """How many of `seconds` after the start are left, 0 or less if they are over. Both times are RFC 3339.
+    """The seconds from `now` until `seconds` after `start_time`, 0 or less if this time has passed.
 
-    None: there is no start time, or it cannot be parsed. A start in the future comes from a manager whose clock is
-    ahead; such a start counts as now.
+    Both times are RFC 3339. None if the start time is empty or cannot be parsed. A start in the future comes from a
+    manager whose clock is ahead, and counts as now.
     """
     try:
         elapsed = seconds_between(start_time, now)

@@ -1,4 +1,9 @@
-"""Nodes in maintenance, which a set leaves (`failurePolicy.maintenance`). See docs/concepts/node-maintenance.md."""
+"""Reads which nodes in maintenance a set leaves, and which restarts this move causes, from the status.
+
+A node is in maintenance if it has a taint that `failurePolicy.maintenance` names, or if pods on it are evicted. A set
+leaves such a node by a restart that is planned and no failure: its pods move to other nodes. See
+docs/concepts/node-maintenance.md.
+"""
 
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, LeftNode
@@ -15,10 +20,11 @@ def left_nodes(status: JobSetStatus) -> tuple[LeftNode, ...]:
 
 
 def uncounted_restarts(js: JobSet) -> int:
-    """How many restarts of each container do not count towards maxRestarts: those by resumes and moves in place.
+    """How many restarts of each container do not count towards maxRestarts.
 
-    One more restart does not count while the set is about to move because of an evicted pod: the other workers have
-    lost a peer, and may fail.
+    These are restarts because the set was resumed, or moved to other nodes by a restart in place. While the set is
+    about to move because of an evicted pod, one more restart does not count: the workers in other pods may fail because
+    the worker in the evicted pod is gone.
     """
     if js.failure_policy.maintenance is None:
         return 0

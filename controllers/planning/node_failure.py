@@ -2,13 +2,14 @@
 
 See docs/concepts/node-failure.md.
 
-The kubelet of such a node no longer reports its pods: running pods stay Running in the API, and deleted pods are not
-removed. So the Job controller counts no failure, and a restart waits for pods that no kubelet ends. This module counts
-the pods as failed once the node has been in that state for `afterSeconds`. A node that restarts quickly gets no taint,
-and its kubelet reports the pods as failed; such a failure also counts as caused by the node.
+A node in one of these states is a failed node here. Its kubelet no longer reports its pods: running pods stay Running
+in the API, and deleted pods are not removed. So the Job controller counts no failure, and a restart waits for pods that
+no kubelet ends. This module counts the pods as lost once the node has been failed for `afterSeconds`, and counts their
+Jobs as failed. A node that restarts quickly gets no taint, and its kubelet reports the pods as failed. Such a failure
+also counts as caused by the node.
 
 The node and its pods are read from the API server before a Job counts as failed, and before a pod is deleted without
-waiting for its node. So a watch that is behind cannot end an attempt.
+waiting for its node. So a watch that is behind cannot end a run of the set.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +30,7 @@ REASON = "NodeFailure"
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint by which an administrator marks a node as shut down. kube-controller-manager then deletes its pods."""
 LOST_REASONS = frozenset({"Unknown", "ContainerStatusUnknown"})
-"""Reasons of a container's end that container runtime and kubelet report when they have lost track of it."""
+"""Reasons of a container's end that the kubelet reports if it does not know how the container ended."""
 UNREACHABLE = "node.kubernetes.io/unreachable"
 """Taint of kube-controller-manager for a node whose kubelet does not report."""
 
@@ -41,8 +42,8 @@ def _seconds_waited(pod: PodOnTaintedNode, now: str) -> float:
 
 def due_pods(pods: Iterable[PodOnTaintedNode], seconds: int, now: str) -> list[PodOnTaintedNode]:
     """The pods that have been on a failed node for at least `seconds`, in the order in which the nodes failed."""
-    due = [pod for pod in pods if _seconds_waited(pod, now) >= seconds]
-    return sorted(due, key=lambda pod: (pod.tainted_since, pod.name))
+    pods_in_time = [pod for pod in pods if _seconds_waited(pod, now) >= seconds]
+    return sorted(pods_in_time, key=lambda pod: (pod.tainted_since, pod.name))
 
 
 def lost_pods(js: JobSet, gates: FeatureGates, observed: Observed) -> list[PodOnTaintedNode]:
@@ -53,7 +54,10 @@ def lost_pods(js: JobSet, gates: FeatureGates, observed: Observed) -> list[PodOn
 
 
 def seconds_left(pods: Iterable[PodOnTaintedNode], seconds: int, now: str, second_passed: float) -> float | None:
-    """Seconds until the next pod is due; None if all are due. `second_passed`: the part of `now` that has passed."""
+    """Seconds until `due_pods` contains another of these pods; None if it contains all of them.
+
+    `second_passed`: the fraction of the second `now` that has passed.
+    """
     waits = (seconds - _seconds_waited(pod, now) for pod in pods)
     shortest = min((wait for wait in waits if wait > 0), default=None)
     return None if shortest is None else shortest - second_passed
@@ -61,10 +65,10 @@ def seconds_left(pods: Iterable[PodOnTaintedNode], seconds: int, now: str, secon
 
 @dataclass(frozen=True, slots=True)
 class LostPodsByOutcome:
-    """Pods on failed nodes, each with its Job.
+    """Lost pods, each with its Job, by what happens to the Job.
 
-    `failed_jobs`: Jobs that count as failed, each with its first pod on a failed node. `replaced_pods`: pods that their
-    Job replaces while all other pods of the set restart in place.
+    `failed_jobs`: Jobs that count as failed, each with its first lost pod. `replaced_pods`: pods that the Job
+    controller replaces while all other pods of the set restart in place (they stay, and only their containers restart).
     """
 
     failed_jobs: list[tuple[Child, PodOnTaintedNode]]
@@ -74,10 +78,10 @@ class LostPodsByOutcome:
 def sort_lost_pods(
     js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnTaintedNode]
 ) -> LostPodsByOutcome:
-    """Sort these pods into those whose Job counts as failed, and those that their Job replaces.
+    """Find out for each pod on a failed node whether its Job counts as failed, or its Job replaces the pod.
 
-    A pod that has ended is not a failure, and neither is a pod that is being deleted while its Job has all of its pods.
-    The Job then has a replacement or, with in-place restart, has not noticed the deletion yet.
+    Two kinds of pods are in neither list: pods that have ended, and pods that are being deleted while their Job has all
+    of its pods. Such a Job has a replacement for the pod or, with in-place restart, has not noticed the deletion yet.
     """
     running = {child.job.metadata.uid: child for child in children if child.may_run}
     failed_jobs: dict[str, tuple[Child, PodOnTaintedNode]] = {}
@@ -95,7 +99,7 @@ def sort_lost_pods(
 
 
 def _has_all_pods(job: Job) -> bool:
-    """Whether the Job has all pods that it wants now. Pods that are being deleted are not active."""
+    """Whether the Job has all pods that it wants now. Its status does not count pods that are being deleted."""
     wanted_pods = pods_at_once(job.spec)
     if job.spec.completions is not None:
         wanted_pods = min(wanted_pods, job.spec.completions - job.status.succeeded)
@@ -103,11 +107,13 @@ def _has_all_pods(job: Job) -> bool:
 
 
 def _is_replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodOnTaintedNode) -> bool:
-    """Whether the Job replaces this pod, and all other pods restart in place.
+    """Whether the Job replaces this lost pod, and all other pods of the set restart in place.
 
-    This requires InPlaceRestart, and that neither a rule nor `nodeFailure` has an action for such a failure. It also
-    requires that the pod can be deleted without waiting for its node: `forceDeletePods` is set, or the node is gone or
-    out of service.
+    All of these conditions have to be true:
+    - The set has the restart strategy InPlaceRestart.
+    - Neither `nodeFailure` nor a rule of the failure policy has an action for a failure of a node.
+    - The pod can be deleted without waiting for its node: `forceDeletePods` is set, or the node is gone or out of
+      service.
     """
     policy = js.failure_policy.node_failure
     if policy is None or not js.restarts_in_place or not gates["InPlaceRestart"]:
@@ -117,14 +123,14 @@ def _is_replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodOnTainte
 
 
 def _may_decide(rule: FailurePolicyRule, child: Child) -> bool:
-    """Whether a rule may match the Job if it fails because of a node. Patterns of the rule are not compared."""
+    """Whether a rule may match the Job if the Job fails because of a node. Patterns of the rule are not compared."""
     reasons, targets = rule.on_job_failure_reasons, rule.target_replicated_jobs
-    matches_reason = REASON in reasons if reasons else True
+    matches_reason = not reasons or REASON in reasons
     return matches_reason and not rule.is_about_pods and (not targets or child.replicated_job in targets)
 
 
 def as_node_failure(child: Child, pod: PodOnTaintedNode, now: str) -> Child:
-    """A copy of the Job that has failed because of the node of this pod."""
+    """A copy of the Job with the condition Failed, because of the failed node of this pod."""
     return as_failed(child, REASON, f"pod {pod.name} is on node {pod.node}, {describe_node(pod)}", now)
 
 
@@ -136,14 +142,14 @@ def asks_for_pods(js: JobSet, gates: FeatureGates, child: Child) -> bool:
 def has_lost_container(pod: FailedPod) -> bool:
     """Whether a pod failed because its node restarted.
 
-    After a restart, the kubelet does not know how containers ended. It reports that in their reason, with an exit code
-    that is not the program's: 255 or 137.
+    After a restart, the kubelet does not know how containers ended, and says so in the reason of their end. The exit
+    code (255 or 137) is then not from the program in the container.
     """
     return not pod.deleting and not LOST_REASONS.isdisjoint(pod.reasons)
 
 
 def as_restarted_node(child: Child, pod: FailedPod, now: str) -> Child:
-    """A copy of the Job that has failed because the node of this pod restarted."""
+    """A copy of the Job with the condition Failed, because the node of this pod restarted."""
     return as_failed(child, REASON, restart_message(pod), now)
 
 
@@ -153,7 +159,7 @@ def restart_message(pod: FailedPod) -> str:
 
 
 def describe_node(pod: PodOnTaintedNode) -> str:
-    """A relative clause about the node: that it does not exist, or its taint, and since when."""
+    """A clause for messages, such as `which does not exist since ...` or `which has the taint ... since ...`."""
     if not pod.taint:
         return f"which does not exist since {pod.tainted_since}"
     return f"which has the taint {pod.taint} since {pod.tainted_since}"

@@ -1,4 +1,8 @@
-"""Makes the results of steps, and combines them into one plan."""
+"""Makes the results of steps, and combines them into one plan.
+
+A plan says what to do about one JobSet: actions, a new status and events. It is made by a list of functions, the steps.
+Each step decides one thing, and returns a `Partial`, which is a part of the plan.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,7 +23,7 @@ NOTHING = Partial()
 
 
 def draft_result(draft: StatusDraft, *actions: Action, kind: type[Partial] = Partial, **fields: Any) -> Partial:
-    """The result of a step that has changed the status, with further `fields` of `Partial`."""
+    """The result of a step that has changed the status. `fields`: further fields of `Partial`."""
     return kind(
         actions=actions,
         status=draft.status,
@@ -30,9 +34,10 @@ def draft_result(draft: StatusDraft, *actions: Action, kind: type[Partial] = Par
 
 
 def combine(partials: Iterable[Partial]) -> Plan:
-    """One plan of all partials, with their actions, events and warnings in order, the last status, the soonest requeue.
+    """One plan of all partials: their actions, events and warnings in order, and the last status.
 
-    Of several pod queries or reported groups, the first counts.
+    The plan requeues the JobSet as soon as one of the partials does. If several partials have a pod query or a reported
+    group, the first of them counts.
     """
     actions: list[Action] = []
     events: list[Event] = []
@@ -42,9 +47,9 @@ def combine(partials: Iterable[Partial]) -> Plan:
         actions += partial.actions
         events += partial.events
         warnings += partial.warnings
-        wait, soonest = partial.requeue_after, changes.get("requeue_after")
-        if wait is not None and (soonest is None or wait < soonest):
-            changes["requeue_after"] = wait
+        seconds, fewest_seconds = partial.requeue_after, changes.get("requeue_after")
+        if seconds is not None and (fewest_seconds is None or seconds < fewest_seconds):
+            changes["requeue_after"] = seconds
         if partial.status is not None:
             changes["status"] = partial.status
         if partial.status_first:

@@ -1,7 +1,8 @@
-"""Placeholders: Jobs that wait for room in place of the missing Jobs of a set. See docs/concepts/elastic.md.
+"""Separates placeholders from the other Jobs of a set, and builds their bodies. See docs/concepts/elastic.md.
 
-Only the step `grow_back` uses them. kube-scheduler binds their pods when there is room again, which the status of the
-placeholders shows, so this program makes no calls to find room.
+After nodes were lost, an elastic set may continue with fewer Jobs. A placeholder is an idle Job in place of one of the
+missing Jobs. When there is room in the cluster again, kube-scheduler binds the pods of the placeholder, and the status
+of the placeholder shows it, so this program makes no calls to find room. Only the step `grow_back` uses placeholders.
 """
 
 import dataclasses
@@ -20,7 +21,10 @@ from kube.model.meta import JSON
 
 
 def separate_placeholders(observed: Observed, gates: FeatureGates) -> Observed:
-    """The observed state with the placeholders moved to their own field; the same object if there are none."""
+    """The observed state with the placeholders moved from `jobs` to `placeholders`.
+
+    Returns the same object if there are no placeholders.
+    """
     js = observed.jobset
     placeholders = placeholders_of(js, observed.jobs) if gates[elastic.GATE] else ()
     if not placeholders:
@@ -35,9 +39,11 @@ def separate_placeholders(observed: Observed, gates: FeatureGates) -> Observed:
 
 
 def placeholder_body(ctx: Context, layout: Layout, jobs: JobRange, index: int) -> JSON:
-    """The body of the placeholder for the Job with this index. `layout`, `jobs`: of the set with all its Jobs.
+    """The body of the placeholder for the Job with this index.
 
-    A placeholder belongs to the previous attempt, so a restart deletes it like all Jobs of earlier attempts.
+    `layout`: the positions of all Jobs in the spec, including the missing Jobs. `jobs`: the range of the ReplicatedJob
+    in `layout`. A placeholder is labeled with the attempt before the current one, so the next restart deletes it like
+    all Jobs of earlier attempts.
     """
     js = ctx.observed.jobset
     status = msgspec.structs.replace(js.status, restarts=js.status.restarts - 1)

@@ -1,8 +1,16 @@
-"""Applies the attempts that the agents of in-place restart report.
+"""Decides what follows from the reports of the agents of in-place restart.
 
-From the reports follows at most one of four: an attempt is released, which means that its workers start; an attempt is
-requested of all pods; all Jobs of the set are created again; the set fails. See
-`controllers/planning/steps/restart_in_place.py`.
+An in-place restart keeps the pods of a JobSet and only starts their containers again. An agent in each pod starts the
+worker (the program of the user). Before that, it writes the number of the attempt in which the worker is to take part
+into an annotation of its pod, and waits until the status of the set says that this attempt may begin. After a failure
+the agent reports a higher attempt. From all reports follows at most one of four decisions:
+- All pods report the same attempt, and it is released: their workers start (`status.currentInPlaceRestartAttempt`).
+- Some pods report a higher attempt, and it is requested of all pods: the agents with a lower attempt restart
+  (`status.previousInPlaceRestartAttempt`).
+- A restart in place is not enough or not possible, and all Jobs of the set are created again.
+- The set has restarted too often, and fails.
+
+See `controllers/planning/steps/restart_in_place.py`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,9 +44,9 @@ _QUOTED = 64
 class Budget(NamedTuple):
     """Numbers that limit the restarts of a set together with maxRestarts.
 
-    - `restarts_in_place`: how many restarts in place are allowed before all Jobs of the set are created again; None:
-      any number.
-    - `restarts_of_parts`: how many restarts of parts of the set have been counted towards maxRestarts.
+    - `restarts_in_place`: how many restarts in place are allowed before all Jobs of the set are created again;
+      None: any number.
+    - `restarts_of_parts`: how many restarts of single Jobs and ReplicatedJobs were counted towards maxRestarts.
     """
 
     restarts_in_place: int | None = None
@@ -46,7 +54,10 @@ class Budget(NamedTuple):
 
 
 def apply_reports(ctx: Context, draft: StatusDraft) -> None:
-    """Apply the reports of the pods, and count the nodes on which workers failed. The set restarts in place."""
+    """Write what follows from the reports of the pods into the draft, and count the nodes on which workers failed.
+
+    The set has the restart strategy InPlaceRestart.
+    """
     in_place_limit = ctx.failure_policy.in_place_restarts if ctx.gates[escalation.GATE] else None
     part_restarts = counted_part_restarts(ctx.status) if ctx.gates["RestartJob"] else 0
     uids = frozenset(child.job.metadata.uid for child in ctx.children.active)
@@ -72,18 +83,18 @@ def apply_attempts(
     budget: Budget,
     failures: Iterable[WorkerFailure],
 ) -> None:
-    """Write the previous and the current in-place restart attempt, or the failure of the set, into the draft.
+    """Write what follows from the attempts that pods report into the draft of the status.
 
     `pods` may contain any pods of the namespace. `job_uids` are the UIDs of the active Jobs of the current attempt.
     `failures`: failures of workers for which the set has not restarted yet. The caller has made sure that the gate is
-    on, the strategy is InPlaceRestart and nothing has ended the set.
+    on, the strategy is InPlaceRestart and the set has not ended.
     """
     if js.spec.suspend:
         return
     max_restarts = js.failure_policy.max_restarts
     current_pods = [pod for pod in pods if pod.job_uid in job_uids]
-    reported = _reported_attempts(current_pods, draft)
-    attempts = [attempt for _, attempt in reported]
+    reports = _reported_attempts(current_pods, draft)
+    attempts = [attempt for _, attempt in reports]
     highest = max(attempts, default=0)
     container_restarts = max((pod.restarts for pod in current_pods), default=0) - uncounted_restarts(js)
     failure = next((failure for failure in failures if failure.attempt == highest), None)
@@ -91,19 +102,19 @@ def apply_attempts(
         _fail_set(draft, failure)
         return
     restarts_left = max_restarts - draft.status.restarts_count_towards_max - budget.restarts_of_parts
-    expected = _expected_reports(js, draft)
-    if expected is None or not attempts:
+    expected_reports = _expected_reports(js, draft)
+    if expected_reports is None or not attempts:
         return
     in_place_limit = budget.restarts_in_place
     if in_place_limit is not None and _has_used_up(in_place_limit, draft.status, attempts):
         subject = "restarts in place have" if in_place_limit > 1 else "restart in place has"
         _recreate_jobs(draft, restarts_left, "InPlaceRestartsUsedUp", f"{in_place_limit} {subject} not helped", failure)
-    elif len(attempts) == expected and len(set(attempts)) == 1:
+    elif len(attempts) == expected_reports and len(set(attempts)) == 1:
         if highest < (draft.status.current_in_place_restart_attempt or 0):
-            return  # the watch is behind: the pods have reported a later attempt in the meantime
+            return  # the watch of pods is behind, since a higher attempt was released already
         _record_restart(draft, highest, failure)
         draft.update(current_in_place_restart_attempt=highest)
-    elif any(pod.status.phase == "Succeeded" and attempt < highest for pod, attempt in reported) or (
+    elif any(pod.status.phase == "Succeeded" and attempt < highest for pod, attempt in reports) or (
         _leaves_completed_jobs(js, draft.status, highest)
     ):
         reason = "pods have succeeded that a restart in place would leave behind"
@@ -115,14 +126,14 @@ def apply_attempts(
 
 def _reported_attempts(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Pod, int]]:
     """Each pod that reports an attempt, with the attempt. Warns about an annotation that is not a valid attempt."""
-    reported = []
+    reports = []
     for pod in pods:
         text = pod.metadata.annotations.in_place_restart_attempt
         if text is None or not pod.is_reporting:
             continue
         attempt = integer(text)
         if attempt is not None and 0 <= attempt <= MAX_INT32:
-            reported.append((pod, attempt))
+            reports.append((pod, attempt))
         else:
             draft.warn(
                 "InvalidInPlaceRestartAttempt",
@@ -130,11 +141,14 @@ def _reported_attempts(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Po
                 f" {keys.IN_PLACE_RESTART_ATTEMPT}, must be a non-negative 32-bit integer. All pods wait for this one:"
                 " delete it, or restart its agent, which writes the annotation again.",
             )
-    return reported
+    return reports
 
 
 def _leaves_completed_jobs(js: JobSet, status: JobSetStatus, highest: int) -> bool:
-    """Whether pods ask for a new attempt that Jobs cannot join because they have completed in the current attempt."""
+    """Whether pods ask for a new attempt, in which Jobs of the set cannot take part because they have completed.
+
+    `highest`: the highest attempt that a pod reports. Jobs without an agent never take part, and do not count.
+    """
     current = status.current_in_place_restart_attempt
     if current is None or highest <= current:
         return False
@@ -143,7 +157,10 @@ def _leaves_completed_jobs(js: JobSet, status: JobSetStatus, highest: int) -> bo
 
 
 def _has_used_up(limit: int, status: JobSetStatus, attempts: Sequence[int]) -> bool:
-    """Whether pods ask for more restarts in place than `limit`. New pods of a recreated set ask for no restart."""
+    """Whether pods ask for more restarts in place than `limit`.
+
+    After all Jobs were created again, the first reports of the new pods ask for no restart.
+    """
     current, highest = status.current_in_place_restart_attempt, max(attempts)
     if current is None or highest <= current:
         return False
@@ -152,19 +169,23 @@ def _has_used_up(limit: int, status: JobSetStatus, attempts: Sequence[int]) -> b
 
 
 def _fail_set(draft: StatusDraft, failure: WorkerFailure | None) -> None:
+    """Fail the set because of maxRestarts. `failure`: the failed worker, if known."""
     reason, message = "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts"
     _record_failure(draft, reason, message, failure)
     fail_set(draft, reason, message)
 
 
 def _record_failure(draft: StatusDraft, reason: str, message: str, failure: WorkerFailure | None) -> None:
-    """Record the end of the attempt in the history, with the failed Job and pod if the failure of a worker is known."""
+    """Add the end of the attempt to the history. `failure`: the failed worker, whose Job and pod the entry names."""
     entry = FailedAttempt(attempt=draft.status.execution_attempts or 0, reason=reason, message=message)
     record_failure(draft, entry if failure is None else failure.add_to(entry))
 
 
 def _record_restart(draft: StatusDraft, attempt: int, failure: WorkerFailure | None) -> None:
-    """Record the failure, if known, because of which all pods begin `attempt`. Each attempt is recorded only once."""
+    """Add the failed worker because of which all pods begin `attempt` to the history, if it is known.
+
+    An attempt that was requested before is in the history already.
+    """
     if failure is not None and attempt > requested_attempt(draft.status):
         _record_failure(draft, "InPlaceRestart", "", failure)
 
@@ -172,7 +193,7 @@ def _record_restart(draft: StatusDraft, attempt: int, failure: WorkerFailure | N
 def _recreate_jobs(
     draft: StatusDraft, restarts_left: int, reason: str, cause: str, failure: WorkerFailure | None
 ) -> None:
-    """Restart the whole set if another counted restart is allowed; otherwise the set fails."""
+    """Create all Jobs of the set again if maxRestarts allows another restart; otherwise fail the set."""
     if restarts_left > 0:
         message = f"recreating all jobs: {cause}"
         _record_failure(draft, reason, message, failure)
@@ -182,7 +203,11 @@ def _recreate_jobs(
 
 
 def _attempts_outside_max_restarts(status: JobSetStatus) -> int:
-    """How many attempts do not count towards maxRestarts: uncounted restarts of the set, resumes and planned moves."""
+    """How many attempts do not count towards maxRestarts.
+
+    These are attempts after restarts that the failure policy does not count, after resumes, and after planned moves
+    away from nodes.
+    """
     return status.restarts - status.restarts_count_towards_max + uncounted_attempts(status)
 
 

@@ -1,9 +1,10 @@
-"""Sorts the Jobs of a large set again after some of them have changed, without reading the unchanged Jobs.
+"""Keeps the Jobs of a large set sorted by state, so that a plan only reads the Jobs that have changed.
 
-`SortedJobs.sort` returns the same as `child_jobs.sort_jobs`. The list that a Job belongs to depends on that Job and the
-JobSet alone. So the entries of Jobs that changed or are gone are removed, and entries of their current state are added.
-That is correct for nearly all changes: Jobs that are created, pods that start and end, Jobs of an old attempt that are
-deleted. After any other change, all Jobs are sorted again.
+`child_jobs.sort_jobs` divides the Jobs of a set into lists by state (active, failed, of a previous attempt and so on).
+`SortedJobs.sort` returns the same result as `sort_jobs`, computed from its last result. The list to which a Job belongs
+depends only on that Job and the JobSet. So the entries of Jobs that changed or are gone are removed from the lists, and
+entries of their current state are added. This is correct for nearly all changes: Jobs are created, pods start and end,
+Jobs of an old attempt are deleted. After any other change, `sort_jobs` sorts all Jobs again.
 """
 
 import dataclasses
@@ -30,7 +31,7 @@ from controllers.planning.child_jobs import (
 
 
 class SortedJobs:
-    """The Jobs of one JobSet as they were sorted last."""
+    """The last result of sorting the Jobs of one JobSet, and what it was computed from."""
 
     def __init__(self) -> None:
         self._sorting_input: Hashable = None
@@ -46,27 +47,28 @@ class SortedJobs:
             children = self._sort_changes(self._sorted, js, jobs, layout, gates)
         if children is None:
             children = sort_jobs(js, jobs, layout, gates, departed)
-        # A departed Job is not in `jobs`, and its effects may end with the next plan.
+        # A departed Job (deleted, but not yet recorded in the status) may not count in the next plan any more. Since it
+        # is not in `jobs`, the next plan could not see the difference, so it sorts all Jobs again.
         self._sorted, self._sorting_input, self._jobs = None if departed else children, sorting_input, jobs
         return children
 
     def _sort_changes(
         self, last_sorted: ChildJobs, js: JobSet, jobs: tuple[Job, ...], layout: Layout, gates: FeatureGates
     ) -> ChildJobs | None:
-        """`last_sorted` with the changes since then; None if sorting all Jobs is necessary or quicker."""
+        """`last_sorted` with the changes of Jobs since then; None if sorting all Jobs is necessary or quicker."""
         differences = _differences(self._jobs, jobs)
         if differences is None:
             return None
-        old_jobs, new_jobs = differences
-        if not old_jobs and not new_jobs:
+        removed_jobs, added_jobs = differences
+        if not removed_jobs and not added_jobs:
             return last_sorted
         return _replace_jobs(
-            last_sorted, sort_jobs(js, old_jobs, layout, gates), sort_jobs(js, new_jobs, layout, gates), layout
+            last_sorted, sort_jobs(js, removed_jobs, layout, gates), sort_jobs(js, added_jobs, layout, gates), layout
         )
 
 
 def _sorting_input(js: JobSet, gates: FeatureGates) -> Hashable:
-    """Everything except the Jobs that the result of sorting depends on."""
+    """Everything on which the result of sorting depends, except the Jobs."""
     return (
         js.metadata.name,
         js.status.restarts,
@@ -79,10 +81,13 @@ def _sorting_input(js: JobSet, gates: FeatureGates) -> Hashable:
 
 
 def _differences(before: tuple[Job, ...], now: tuple[Job, ...]) -> tuple[list[Job], tuple[Job, ...]] | None:
-    """The Jobs that are gone, and the new Jobs. None if there are many, or if the order is not the order of the cache.
+    """The Jobs that are only in `before`, and the Jobs that are only in `now`.
 
-    The cache keeps the order, and puts Jobs that change at the end. So `before` and `now` are equal up to the next Job
-    that is gone. Bisection finds that Job, and a comparison of the Jobs before it makes sure.
+    A changed Job is in both lists, in its old and its new state. None if many Jobs differ, or if the
+    order of the unchanged Jobs is not the same.
+
+    The cache keeps the order of unchanged Jobs, and puts changed and new Jobs at the end. So `before` and `now` are
+    equal up to the first removed Job. Bisection finds this Job, and a comparison of the Jobs before it confirms it.
     """
     removed_jobs: list[Job] = []
 
@@ -97,8 +102,8 @@ def _differences(before: tuple[Job, ...], now: tuple[Job, ...]) -> tuple[list[Jo
             return None
         removed_jobs += before[end : end + 1]
         start = end + 1
-    new_jobs = now[len(before) - len(removed_jobs) :]
-    return None if len(removed_jobs) + len(new_jobs) > len(now) / 2 else (removed_jobs, new_jobs)
+    added_jobs = now[len(before) - len(removed_jobs) :]
+    return None if len(removed_jobs) + len(added_jobs) > len(now) / 2 else (removed_jobs, added_jobs)
 
 
 def _replace_jobs(last_sorted: ChildJobs, removed: ChildJobs, added: ChildJobs, layout: Layout) -> ChildJobs | None:
@@ -126,7 +131,11 @@ def _replace_jobs(last_sorted: ChildJobs, removed: ChildJobs, added: ChildJobs, 
 
 
 def _has_unplaced_jobs(children: ChildJobs) -> bool:
-    """Whether Jobs have no index, are not ordered by index, or belong to a later attempt than that of the status."""
+    """Whether some Jobs are in a list that is not ordered by index, so that their entries cannot be replaced.
+
+    These are Jobs without an index, Jobs that are not recognized or not recorded, and Jobs of an attempt that the
+    status does not have yet.
+    """
     without_index = any(child.global_index < 0 for child in children.previous)
     return bool(without_index or children.unrecognized or children.unrecorded or children.newer)
 
@@ -134,23 +143,23 @@ def _has_unplaced_jobs(children: ChildJobs) -> bool:
 def _replace_children(
     last_children: tuple[Child, ...], removed: tuple[Child, ...], added: tuple[Child, ...]
 ) -> tuple[Child, ...]:
-    """`last_children` without those of `removed` and with those of `added`, in order."""
+    """`last_children` without the Jobs in `removed` and with the Jobs in `added`, in the order of `child_order`."""
     if not removed and not added:
         return last_children
     changes = [(child_order(child), False, child) for child in removed]
     changes += [(child_order(child), True, child) for child in added]
     children: list[Child] = []
     start = 0
-    for index, is_new, child in sorted(changes, key=itemgetter(0, 1)):
-        position = bisect_left(last_children, index, start, key=child_order)
+    for order, is_added, child in sorted(changes, key=itemgetter(0, 1)):
+        position = bisect_left(last_children, order, start, key=child_order)
         children += last_children[start:position]
-        children += [child] * is_new
-        start = position if is_new else position + 1
+        children += [child] * is_added
+        start = position if is_added else position + 1
     return (*children, *last_children[start:])
 
 
 def _completed_indexes(last_sorted: ChildJobs, removed: ChildJobs, added: ChildJobs) -> Mapping[str, Indexes] | None:
-    """The completed indexes by ReplicatedJob; None if an index may no longer be completed."""
+    """The indexes of completed Jobs, by ReplicatedJob; None if a Job with a completed index may run again."""
     indexes = dict(last_sorted.completed)
     for name, completed in added.completed.items():
         if any(index in removed.completed[name] and index not in completed for index in removed.existing[name]):
@@ -160,7 +169,7 @@ def _completed_indexes(last_sorted: ChildJobs, removed: ChildJobs, added: ChildJ
 
 
 def _existing(last_sorted: ChildJobs, removed: ChildJobs, added: ChildJobs) -> Mapping[str, set[int]]:
-    """The indexes in use by ReplicatedJob."""
+    """The indexes of existing Jobs, by ReplicatedJob."""
     changed_indexes = {
         name: (last_sorted.existing[name] - removed.existing[name]) | indexes
         for name, indexes in added.existing.items()
@@ -178,10 +187,11 @@ def _fully_existing(existing: Mapping[str, set[int]], layout: Layout) -> frozens
 def _recount(
     last_tallies: Mapping[str, Tally], removed: Mapping[str, Tally], added: Mapping[str, Tally]
 ) -> Mapping[str, Tally]:
-    """The counts by ReplicatedJob, for each that has active Jobs."""
+    """The counts of active Jobs, by ReplicatedJob. A ReplicatedJob without active Jobs is left out."""
     names = removed.keys() | added.keys()
-    new = {
+    new_tallies = {
         name: replace_counts(last_tallies.get(name, NO_JOBS), removed.get(name, NO_JOBS), added.get(name, NO_JOBS))
         for name in names
     }
-    return {name: counts for name, counts in {**last_tallies, **new}.items() if counts.running + counts.suspended}
+    tallies = {**last_tallies, **new_tallies}
+    return {name: counts for name, counts in tallies.items() if counts.running + counts.suspended}

@@ -1,11 +1,15 @@
-"""Decides in which order ReplicatedJobs start: dependsOn, startupPolicy InOrder, executionPolicy.
+"""Decides which ReplicatedJobs may start now, in the order that the spec asks for.
 
-See docs/reference/lifecycle.md#order-of-start.
+Three fields of the spec set an order, and a JobSet uses at most one of them:
+- `dependsOn`: a ReplicatedJob waits until another ReplicatedJob is Ready or Complete.
+- `startupPolicy` InOrder (an ordered start): each ReplicatedJob waits until the ReplicatedJob before it has started.
+- `executionPolicy`: ReplicatedJobs are divided into stages. A stage is released, which means that it may start, when
+  all Jobs of the stage before have reached the state `executionPolicy.replicatedJobsStatus`.
 
-A state that a ReplicatedJob has reached counts for the rest of the attempt: `started` and `released` in
-`status.replicatedJobsStatus[]` record the state. So a pod that loses readiness later neither takes conditions back nor
-blocks the creation of other Jobs (defect 18 in docs/reference/defects.md). A restart and a suspension reset both
-fields, and the order applies again.
+`started` and `released` in `status.replicatedJobsStatus[]` record what a ReplicatedJob has reached, for the rest of the
+attempt (the time until the next restart). So a pod that is no longer ready neither takes conditions back nor blocks the
+creation of other Jobs (defect 18 in docs/reference/defects.md). A restart of the set and a suspension reset both
+fields, and the order applies again. See docs/reference/lifecycle.md#order-of-start.
 """
 
 from collections.abc import Iterator
@@ -23,9 +27,10 @@ from controllers.planning.child_jobs import ChildJobs
 
 
 class Unmet(NamedTuple):
-    """A ReplicatedJob that has not reached the `state` that another ReplicatedJob waits for.
+    """What a ReplicatedJob waits for: `replicated_job`, another one, has not reached `state`.
 
-    `state`: Ready, Complete, Active or Succeeded. `reached_jobs` of `needed_jobs` Jobs have reached it.
+    `state`: Ready, Complete, Active or Succeeded. `reached_jobs`: how many Jobs of `replicated_job` have reached the
+    state, of the `needed_jobs` that have to reach it.
     """
 
     replicated_job: str
@@ -38,26 +43,29 @@ class Stages:
     """Which ReplicatedJobs of one observed JobSet may have running Jobs."""
 
     def __init__(self, js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> None:
-        self._counts = {c.name: c for c in counts}
+        self._counts = {entry.name: entry for entry in counts}
         self._replicated_jobs = js.spec.replicated_jobs
-        self._replicas = {r.name: r.replicas for r in js.spec.replicated_jobs}
+        self._replicas = {rjob.name: rjob.replicas for rjob in js.spec.replicated_jobs}
         self._tally = children.tally
+        # Names of the ReplicatedJobs that have Jobs that are not suspended.
         self._running = {name for name, tally in children.tallies.items() if tally.running}
         self._position = {name: position for position, name in enumerate(self._replicas)}
-        self._suspended = js.spec.suspend
-        self._ordered = is_ordered(js.spec)
+        self._is_suspended = js.spec.suspend
+        self._is_ordered = is_ordered(js.spec)
         self._stages = stages(js.spec)
-        self._awaited_ready, self._with_running_dependents = _awaited_ready(js, self._running, ordered=self._ordered)
+        self._awaited_ready, self._with_running_dependents = _awaited_ready(
+            js, self._running, is_in_order=self._is_ordered
+        )
         self._awaited_state = js.spec.execution_policy.replicated_jobs_status if js.spec.execution_policy else ""
         self._last_released_index = self._last_released()
         self._released = {rjob.name for stage in self._stages[: self._last_released_index + 1] for rjob in stage}
-        # In an ordered start: the first ReplicatedJob that has not started. Later ReplicatedJobs wait for it.
+        # In an ordered start, all later ReplicatedJobs wait for this one.
         self._first_unstarted = (
-            next((name for name in self._replicas if not self.has_started(name)), None) if self._ordered else None
+            next((name for name in self._replicas if not self.has_started(name)), None) if self._is_ordered else None
         )
 
     def has_started(self, name: str) -> bool:
-        """Whether every Job of the ReplicatedJob is ready or has succeeded, or was so earlier in this attempt."""
+        """Whether every Job of the ReplicatedJob is ready or has succeeded, or was ready earlier in this attempt."""
         counts = self._counts.get(name)
         if counts is None:
             return False
@@ -65,7 +73,10 @@ class Stages:
         return counts.started or ready_or_succeeded == self._replicas[name] or name in self._with_running_dependents
 
     def may_start(self, rjob: ReplicatedJob) -> bool:
-        """Whether the ReplicatedJob runs already, or its stage is released, or its dependencies are met."""
+        """Whether the ReplicatedJob runs already, or its stage is released, or its `dependsOn` is met.
+
+        An ordered start is not considered (see `is_next`).
+        """
         if rjob.name in self._running:
             return True
         if self._stages:
@@ -77,14 +88,18 @@ class Stages:
         return self.may_start(rjob) and (rjob.name in self._running or not self._is_behind_first_unstarted(rjob.name))
 
     def _is_behind_first_unstarted(self, name: str) -> bool:
+        """Whether the ReplicatedJob has to wait in an ordered start."""
         return self._first_unstarted is not None and self._position[name] > self._position[self._first_unstarted]
 
     def startable_jobs(self) -> Iterator[ReplicatedJob]:
-        """The ReplicatedJobs that may start now. An ordered start ends with the first that has not started."""
+        """The ReplicatedJobs that may start now.
+
+        In an ordered start, the last of them is the first ReplicatedJob that has not started.
+        """
         for rjob in self._replicated_jobs:
             if self.may_start(rjob):
                 yield rjob
-                if self._ordered and not self._suspended and not self.has_started(rjob.name):
+                if self._is_ordered and not self._is_suspended and not self.has_started(rjob.name):
                     return
 
     @property
@@ -93,12 +108,12 @@ class Stages:
         return all(self.has_started(rjob.name) for rjob in self._replicated_jobs if self.may_start(rjob))
 
     def unmet_dependencies(self, rjob: ReplicatedJob) -> tuple[Unmet, ...]:
-        """What the ReplicatedJob waits for, by any ordering field of the spec; empty if it may start."""
+        """What the ReplicatedJob waits for, for any of the three fields that set an order; empty if it may start."""
         if self._stages:
             awaited_names = (awaited.name for awaited in self._stage_before(rjob.name))
             names = [name for name in awaited_names if not self.has_reached_state(name)]
             return tuple(Unmet(name, self._awaited_state, self.progress(name), self._replicas[name]) for name in names)
-        if self._ordered:
+        if self._is_ordered:
             return (
                 (self._unmet_state(self._first_unstarted, "Ready"),)
                 if self._first_unstarted and self._is_behind_first_unstarted(rjob.name)
@@ -110,39 +125,44 @@ class Stages:
         return tuple(self._unmet_state(dep.name, dep.status) for dep in deps if not self._is_met(dep.name, dep.status))
 
     def _unmet_state(self, name: str, state: str) -> Unmet:
+        """The `Unmet` for `state` (Ready or Complete) of the ReplicatedJob."""
         counts = self._counts[name]
-        done = counts.succeeded if state == "Complete" else counts.ready + counts.succeeded
-        return Unmet(name, state, done, self._replicas[name])
+        reached_jobs = counts.succeeded if state == "Complete" else counts.ready + counts.succeeded
+        return Unmet(name, state, reached_jobs, self._replicas[name])
 
     def has_reached_state(self, name: str) -> bool:
-        """Whether every Job of the ReplicatedJob has reached the state that executionPolicy requires.
-
-        In a suspended set only succeeded Jobs count, since pods that still run are about to end.
-        """
+        """Whether every Job of the ReplicatedJob has reached the state that executionPolicy requires."""
         return self.progress(name) == self._replicas[name]
 
     def progress(self, name: str) -> int:
-        """How many Jobs of the ReplicatedJob have reached the state that executionPolicy requires."""
+        """How many Jobs of the ReplicatedJob have reached the state that executionPolicy requires.
+
+        In a suspended set only succeeded Jobs count, since pods that still run are about to end.
+        """
         counts = self._counts[name]
         if self._awaited_state not in {"Ready", "Active"}:
             return counts.succeeded
         tally = self._tally(name)
-        in_state = counts.ready - tally.suspended_ready if self._awaited_state == "Ready" else tally.started
-        return counts.succeeded + (0 if self._suspended else in_state)
+        jobs_in_state = counts.ready - tally.suspended_ready if self._awaited_state == "Ready" else tally.started
+        return counts.succeeded + (0 if self._is_suspended else jobs_in_state)
 
     def status_entries(self) -> tuple[ReplicatedJobStatus, ...]:
-        """The counts with the fields of `REACHED` and `remaining`; while the set is suspended nothing is reached."""
+        """The counts with new values of `started`, `released` and `remaining`.
+
+        In a suspended set `started` and `released` are False. `remaining` is the number of Jobs that have not
+        succeeded, None without stages.
+        """
         return tuple(
             msgspec.structs.replace(
                 counts,
-                **(REACHED if self._suspended else self._reached_by(counts)),
+                **(REACHED if self._is_suspended else self._started_and_released(counts)),
                 remaining=max(self._replicas[name] - counts.succeeded, 0) if self._stages else None,
             )
             for name, counts in self._counts.items()
         )
 
-    def _reached_by(self, counts: ReplicatedJobStatus) -> dict[str, bool]:
-        """The fields of `REACHED`. Only ReplicatedJobs that other ReplicatedJobs wait for are marked as started."""
+    def _started_and_released(self, counts: ReplicatedJobStatus) -> dict[str, bool]:
+        """The fields `started` and `released`. `started` is only set if another ReplicatedJob waits for this one."""
         started = counts.name in self._awaited_ready and self.has_started(counts.name)
         return {"started": started, "released": counts.released}
 
@@ -172,8 +192,8 @@ class Stages:
         return set().union(*(mounted_names(rjob.pod_spec) for rjob in released))
 
     def newly_released_stages(self) -> dict[int, Stage]:
-        """Released stages that the status does not record as released, by their number from 1; none while suspended."""
-        if self._suspended:
+        """By number from 1, the released stages that the status does not record as released; none while suspended."""
+        if self._is_suspended:
             return {}
         return {
             number: stage
@@ -199,7 +219,7 @@ class Stages:
 
     def _was_released(self, name: str) -> bool:
         """Whether the ReplicatedJob was released before: its status says so, or its Jobs run."""
-        return name in self._running or (self._counts[name].released and not self._suspended)
+        return name in self._running or (self._counts[name].released and not self._is_suspended)
 
     def _is_met(self, name: str, status: str) -> bool:
         """Whether a dependency on the state `status` of the ReplicatedJob is met."""
@@ -210,17 +230,19 @@ class Stages:
 
 
 def _awaited_ready(
-    js: JobSet, running: AbstractSet[str], *, ordered: bool
+    js: JobSet, running: AbstractSet[str], *, is_in_order: bool
 ) -> tuple[AbstractSet[str], AbstractSet[str]]:
-    """Two sets of names of ReplicatedJobs: those awaited to be ready, and those of them whose dependents run.
+    """Two sets of names of ReplicatedJobs. `running`: names of the ReplicatedJobs that have running Jobs.
 
-    The latter had started, even if the status does not say so. In an ordered start, the former include the last
-    ReplicatedJob: only the condition StartupPolicyCompleted waits for it.
+    - The first set has the ReplicatedJobs that have to be ready before something else happens. In an ordered start,
+      this includes the last ReplicatedJob, because the condition StartupPolicyCompleted waits for it.
+    - The second set has those of the first set for which a running ReplicatedJob had to wait. So these were ready once,
+      even if the status does not say so.
     """
     names = [rjob.name for rjob in js.spec.replicated_jobs]
-    if ordered:
-        last = max((position for position, name in enumerate(names) if name in running), default=0)
-        return frozenset(names), frozenset(names[:last])
+    if is_in_order:
+        last_running = max((position for position, name in enumerate(names) if name in running), default=0)
+        return frozenset(names), frozenset(names[:last_running])
     dependencies = [(rjob.name, dep) for rjob in js.spec.replicated_jobs for dep in rjob.depends_on or ()]
-    on_ready = [(name, dep.name) for name, dep in dependencies if dep.status == "Ready"]
-    return frozenset(dep for _, dep in on_ready), frozenset(dep for name, dep in on_ready if name in running)
+    ready_names = [(name, dep.name) for name, dep in dependencies if dep.status == "Ready"]
+    return frozenset(dep for _, dep in ready_names), frozenset(dep for name, dep in ready_names if name in running)

@@ -2,10 +2,11 @@
 
 See docs/concepts/deadlines.md#a-time-limit-for-the-start.
 
-The time limit of a pod begins with its creation. So it does not run while the set is suspended, begins again with each
-attempt, and also applies to replacement pods. Nothing about it is stored. If all pods of the set are ready, nothing is
-read. Else the pending pods of the set are listed when the first pod may be late, and the result gives the time of the
-next check.
+A pod is late if it does not run when `startTimeoutSeconds` have passed since its creation. Two other policies also
+limit the time until a pod has a node: `avoidNodes` and `whenNoCapacity`. The limits of a pod begin with its creation.
+So they do not run while the set is suspended, begin again after each restart, and also apply to replacement pods.
+Nothing about the limits is stored. If a pod of the set is not ready, the pending pods of the set are listed at the time
+when a pod may be late. The result of this check gives the time of the next check.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -28,9 +29,11 @@ MAX_CHECKS = 20
 
 @dataclass(frozen=True, slots=True)
 class StartLimits:
-    """How many seconds a pod may take. None: any time.
+    """How many seconds a pod may take from its creation. None: no limit.
 
-    `start`: until it runs. `node`: until it has a node (avoidNodes). `capacity`: until it has a node (whenNoCapacity).
+    - `start`: until the pod runs (`startTimeoutSeconds`).
+    - `node`: until the pod has a node, if it avoids nodes (`avoidNodes.dropAfterSeconds`).
+    - `capacity`: until the pod has a node (`whenNoCapacity.shrinkAfterSeconds`).
     """
 
     start: int | None = None
@@ -50,7 +53,10 @@ def is_starting(job: Job) -> bool:
 
 
 def seconds_left(jobs: Iterable[Job], seconds: int, now: str, next_start_check: str) -> float:
-    """Seconds until a pod of these Jobs, of which there is at least one, may be late; 0 or less if it may be now."""
+    """Seconds until a pod of these Jobs may be late, 0 or less if a pod may be late now. `jobs` may not be empty.
+
+    `seconds`: the time limit. `next_start_check`: RFC 3339; empty: any time. An earlier check would find no late pod.
+    """
     until_late = seconds - max(age(job.status.start_time or "", now, unknown=0) for job in jobs)
     return max(until_late, -age(next_start_check, now, unknown=0)) if next_start_check else until_late
 
@@ -66,9 +72,9 @@ def start_limits(policy: FailurePolicy) -> StartLimits:
 
 
 def next_check(pods: Collection[PendingPod], limits: StartLimits, now: str) -> str:
-    """When the next check may find a late pod (RFC 3339), after a check at `now` that found the pending `pods`.
+    """When to check for late pods again (RFC 3339), after a check at `now` that found these pending pods.
 
-    A pod that is created after `now` is late at the earliest when the shortest time limit has passed since `now`.
+    A pod that is created after `now` cannot be late before the shortest limit has passed since `now`.
     """
     shortest_limit = float(min(limits.seconds, default=0))
     waits = [
@@ -79,8 +85,8 @@ def next_check(pods: Collection[PendingPod], limits: StartLimits, now: str) -> s
     if limits.node is not None:
         waits += [limits.node - age(pod.created, now, unknown=0) for pod in nodeless if pod is not None]
     if limits.capacity is not None:
-        unbound_pods = (each for pod in pods for each in (pod, pod.unschedulable) if each is not None and not each.node)
-        capacity_waits = (limits.capacity - age(pod.created, now, unknown=0) for pod in unbound_pods)
+        oldest_pods = (oldest_pod for pod in pods for oldest_pod in (pod, pod.unschedulable) if oldest_pod is not None)
+        capacity_waits = (limits.capacity - age(pod.created, now, unknown=0) for pod in oldest_pods if not pod.node)
         # A pod that is late already needs no further check, since this check has found it.
         waits += [seconds for seconds in capacity_waits if seconds > 0]
     wait = max(min(waits), shortest_limit / MAX_CHECKS, 1.0)
@@ -88,13 +94,19 @@ def next_check(pods: Collection[PendingPod], limits: StartLimits, now: str) -> s
 
 
 def nodeless_pods(pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> dict[str, PendingPod]:
-    """By UID of the Job, a pod that has had no node for `seconds`, and that one more node may help."""
+    """By UID of the Job, a pod without a node that was created at least `seconds` ago and might use one more node.
+
+    `pending`: pending pods by UID of their Job.
+    """
     nodeless = {uid: pod.nodeless for uid, pod in (pending or {}).items() if pod.nodeless is not None}
     return {uid: pod for uid, pod in nodeless.items() if is_late(pod, seconds, now)}
 
 
 def unschedulable_pods(pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> dict[str, PendingPod]:
-    """By UID of the Job, its oldest unschedulable pod, if that was created at least `seconds` ago."""
+    """By UID of the Job, its oldest unschedulable pod, if this pod was created at least `seconds` ago.
+
+    `pending`: pending pods by UID of their Job.
+    """
     pods = {uid: pod.unschedulable for uid, pod in (pending or {}).items() if pod.unschedulable is not None}
     return {uid: pod for uid, pod in pods.items() if is_late(pod, seconds, now)}
 
@@ -102,7 +114,7 @@ def unschedulable_pods(pending: Mapping[str, PendingPod] | None, seconds: int, n
 def late_jobs(
     children: Iterable[Child], pending: Mapping[str, PendingPod] | None, seconds: int, now: str
 ) -> list[Child]:
-    """The Jobs that have a late pod, each as a copy that has failed."""
+    """Copies of the Jobs that have a late pod, with the condition Failed. `seconds`: the time limit."""
     if not pending:
         return []
     candidates = ((child, pending.get(child.job.metadata.uid)) for child in children if is_starting(child.job))

@@ -1,4 +1,4 @@
-"""The draft of the status that a step changes. Every change of a condition adds an event.
+"""Holds the status of a JobSet while one step of a plan changes it, with the events about the changes.
 
 See docs/reference/status.md#conditions.
 """
@@ -20,7 +20,9 @@ from kube.model.meta import Condition
 class StatusDraft:
     """The status while one step changes it. It starts with the result of the earlier steps.
 
-    `now`: the transition time of conditions that change, RFC 3339 in UTC, whole seconds.
+    - `status`: the status as changed so far. `now`: the transition time of conditions that change, RFC 3339 in UTC,
+      whole seconds.
+    - `events`: recorded after the status is stored. `warnings`: recorded whether or not the status is written.
     """
 
     def __init__(self, status: JobSetStatus, now: str) -> None:
@@ -83,5 +85,5 @@ class StatusDraft:
 
 
 def list_some(items: Sequence[str], advice: str, limits: Limits) -> str:
-    """The first few items, how many more there are, and what to do."""
+    """A text with the first few items, the number of the remaining items, and `advice` about what to do."""
     return f"{join_names(items, limits.named_objects)}: {advice}"

@@ -1,6 +1,7 @@
-"""Decides whether enough Jobs have succeeded, and sets Completed (docs/reference/lifecycle.md#success).
+"""Decides whether a JobSet has succeeded, and sets the condition Completed (docs/reference/lifecycle.md#success).
 
-The targets are the ReplicatedJobs that the success policy names.
+`spec.successPolicy` names ReplicatedJobs, the targets, and says how many of their Jobs or pods have to succeed: all,
+any, or `minSucceeded` of them.
 """
 
 from collections import Counter
@@ -24,7 +25,10 @@ def complete_set(draft: StatusDraft, note: str) -> None:
 
 
 def success_note(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> str | None:
-    """A note about minSucceeded for the message, empty without it; None: not enough Jobs have succeeded yet."""
+    """A note about minSucceeded for the message of the condition Completed; None if the set has not succeeded.
+
+    The note is empty if the success policy has no minSucceeded. `counts`: entries of `status.replicatedJobsStatus`.
+    """
     policy = js.spec.success_policy or SuccessPolicy()
     total = share.possible_successes(js.spec)
     needed = share.required_successes(policy, total) if total and policy.operator != "Any" else None
@@ -42,10 +46,10 @@ def _has_succeeded(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], policy: 
     """Whether the set has succeeded according to a policy without minSucceeded.
 
     A null policy requires all Jobs. A set without any Jobs has succeeded (defect 8 in docs/reference/defects.md). A set
-    with Jobs has not succeeded before one of its Jobs has, as clients expect.
+    with Jobs has not succeeded before at least one of its Jobs has, as clients expect.
     """
     if not any(entry.succeeded for entry in counts):
-        return not js.spec.suspend and not any(r.replicas for r in js.spec.replicated_jobs)
+        return not js.spec.suspend and not any(rjob.replicas for rjob in js.spec.replicated_jobs)
     succeeded = _succeeded_jobs(js, counts)
     if policy.operator == "Any":
         return succeeded >= 1
@@ -63,10 +67,10 @@ def _succeeded_pods(js: JobSet, children: ChildJobs) -> int:
 
     A completed Job counts with all its completions, even if its own successPolicy requires fewer.
     """
-    running: Counter[str] = Counter()
+    pods_of_active_jobs: Counter[str] = Counter()
     for child in children.active:
-        running[child.replicated_job] += child.job.status.succeeded
+        pods_of_active_jobs[child.replicated_job] += child.job.status.succeeded
     return sum(
-        len(children.completed[rjob.name]) * (share.completions(rjob) or 0) + running[rjob.name]
+        len(children.completed[rjob.name]) * (share.completions(rjob) or 0) + pods_of_active_jobs[rjob.name]
         for rjob in share.targets(js.spec)
     )

@@ -25,7 +25,7 @@ from controllers.planning.actions import (
 from kube.model.meta import Condition
 
 MAX_LINE = 1_000
-"""At most this many characters, since the text of a reason may come from a tenant."""
+"""At most this many characters of a line are logged, since users can choose some of its texts."""
 
 VERBS_AND_KINDS = {
     CreateJob: ("create", "Job"),
@@ -40,6 +40,7 @@ VERBS_AND_KINDS = {
     CreateClaim: ("create", "PersistentVolumeClaim"),
     DeleteJobSet: ("delete", "JobSet"),
 }
+"""The verb and the kind of object for each type of action. Actions on groups have a field `kind` instead."""
 
 
 def summary(js: JobSet, plan: Plan) -> str:
@@ -53,7 +54,7 @@ def summary(js: JobSet, plan: Plan) -> str:
 
 
 def _action_counts(actions: tuple[Action, ...]) -> str:
-    """How many objects of which kind are created, deleted, patched."""
+    """A text such as `create 4 Jobs, delete 1 Service`."""
     counts: Counter[tuple[str, str]] = Counter()
     for action in actions:
         counts[_verb_and_kind(action)] += len(action.jobs) if isinstance(action, DeleteJobs) else 1
@@ -61,6 +62,7 @@ def _action_counts(actions: tuple[Action, ...]) -> str:
 
 
 def _verb_and_kind(action: Action) -> tuple[str, str]:
+    """The verb and kind in the summary for an action."""
     match action:
         case CreateGroup(kind=kind):
             return "create", kind
@@ -72,12 +74,13 @@ def _verb_and_kind(action: Action) -> tuple[str, str]:
 
 
 def _conditions(js: JobSet, plan: Plan) -> Iterator[str]:
+    """A text about each condition that changes."""
     for condition in _changed_conditions(js, plan):
         yield f"{condition.type}={condition.status} ({condition.reason}: {condition.message})"
 
 
 def _changed_conditions(js: JobSet, plan: Plan) -> list[Condition]:
-    """Conditions of the new status that the stored one does not have, or has with another status or reason."""
+    """Conditions of the new status that are not in the stored status with the same status and reason."""
     if plan.status is None:
         return []
     stored = {(condition.type, condition.status, condition.reason) for condition in js.status.conditions}
@@ -89,5 +92,6 @@ def _changed_conditions(js: JobSet, plan: Plan) -> list[Condition]:
 
 
 def _restarts(js: JobSet, plan: Plan) -> Iterator[str]:
+    """A text with the number of the restart, if the set restarts."""
     if plan.status is not None and plan.status.restarts != js.status.restarts:
         yield f"restart {plan.status.restarts}"

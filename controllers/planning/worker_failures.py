@@ -1,7 +1,8 @@
 """Finds workers that failed while the agent in their pod runs on (docs/reference/in-place-restart.md#the-worker-fails).
 
-The agent writes how the worker failed into an annotation of its pod, together with the next attempt. A report counts
-for its own pod only, and only until the requested attempt begins.
+With in-place restart, an agent in each pod starts the worker (the program of the user) again after a failure, and the
+pod stays. The agent writes two annotations of its pod: how the worker failed (the report), and the number of the
+attempt in which the worker starts again. A report counts only until the set begins this attempt.
 """
 
 import re
@@ -29,14 +30,14 @@ _REPORT = re.compile(r"(?P<code>[1-9][0-9]{0,2}) (?P<reason>[A-Za-z]{1,32})(?:\n
 
 
 class WorkerFailure(NamedTuple):
-    """A pod whose worker failed, the Job that controls it, and the attempt that its agent asks for."""
+    """A failed worker: its Job (`child`), its pod and container, and the attempt in which it is to start again."""
 
     child: Child
     pod: FailedContainer
     attempt: int
 
     def add_to(self, entry: FailedAttempt) -> FailedAttempt:
-        """The entry of the attempt history with the pod and its exit code, and with a message if it has none."""
+        """The entry of `status.attemptHistory` with this Job, pod and exit code, and a message if it has none."""
         pod = self.pod
         return msgspec.structs.replace(
             entry,
@@ -53,32 +54,33 @@ class WorkerFailure(NamedTuple):
 def worker_failures(
     js: JobSet, children: Iterable[Child], pods: Iterable[Pod], last_ends: Mapping[str, Ended] = _NO_ENDS
 ) -> Iterator[WorkerFailure]:
-    """The failures for which the set has not restarted yet, in the order of the pods.
+    """The failures of workers for which the set has not restarted yet, in the order of the pods.
 
-    `last_ends`: by UID of the pod, how its container failed before it started again, for pods whose agent reports
-    nothing. If such a pod has restarted too often, its failure counts even before its agent asks for an attempt.
+    `last_ends`: by UID of the pod, how its container failed before the kubelet started the container again. It is used
+    for pods whose agent has ended with its worker, and has written no report. If such a pod has restarted more often
+    than maxRestarts allows, its failure counts even before its agent asks for an attempt.
     """
-    reports = [
+    failed_pods = [
         pod for pod in pods if pod.metadata.annotations.in_place_restart_failure or pod.metadata.uid in last_ends
     ]
-    if not reports:
+    if not failed_pods:
         return
     by_uid = {child.job.metadata.uid: child for child in children}
     containers = {rjob.name: reporting_container(js, rjob) for rjob in js.spec.replicated_jobs}
-    current = js.status.current_in_place_restart_attempt
+    current_attempt = js.status.current_in_place_restart_attempt
     allowed_restarts = js.failure_policy.max_restarts + uncounted_restarts(js)
-    for pod in reports:
+    for pod in failed_pods:
         child = by_uid.get(pod.job_uid)
         end = _reported_end(pod) or last_ends.get(pod.metadata.uid)
         attempt = integer(pod.metadata.annotations.in_place_restart_attempt)
-        if child is None or end is None or attempt is None or current is None or not pod.is_reporting:
+        if child is None or end is None or attempt is None or current_attempt is None or not pod.is_reporting:
             continue
         is_report = not end.container  # an agent's report names no container
-        if attempt <= current and (is_report or pod.restarts <= allowed_restarts):
+        if attempt <= current_attempt and (is_report or pod.restarts <= allowed_restarts):
             continue
-        container = end.container or containers[child.replicated_job]
-        failed = FailedContainer(pod.metadata.name, pod.spec.node_name, container, end.exit_code, end.message)
-        yield WorkerFailure(child, failed, attempt)
+        name = end.container or containers[child.replicated_job]
+        container = FailedContainer(pod.metadata.name, pod.spec.node_name, name, end.exit_code, end.message)
+        yield WorkerFailure(child, container, attempt)
 
 
 def _reported_end(pod: Pod) -> Ended | None:
@@ -88,9 +90,10 @@ def _reported_end(pod: Pod) -> Ended | None:
 
 
 def deciding_rule(rules: Iterable[FailurePolicyRule], failure: WorkerFailure) -> int | None:
-    """Index of the first rule that matches the worker's exit code. If it is None, the set restarts in place.
+    """Index of the first rule that matches the worker's exit code; None if no rule matches.
 
-    A rule with reasons or messages of Jobs, or reasons of pods, only matches failed Jobs.
+    If no rule matches, the set restarts in place. A rule about reasons or messages of Jobs, or about reasons of pods,
+    only matches failed Jobs, and no failed worker.
     """
     end = Ended(failure.pod.container, failure.pod.exit_code or 0)
     for rule_index, rule in enumerate(rules):
@@ -104,5 +107,5 @@ def deciding_rule(rules: Iterable[FailurePolicyRule], failure: WorkerFailure) ->
 
 
 def as_worker_failure(failure: WorkerFailure, now: str) -> Child:
-    """A copy of the Job that has failed because of the worker."""
+    """A copy of the Job with the condition Failed, because of the worker."""
     return as_failed(failure.child, REASON, str(failure.pod), now)

@@ -1,7 +1,8 @@
-"""Finds the parts of the scheduling API that the groups of a set need and the API server does not serve. Pure.
+"""Finds parts of scheduling.k8s.io that the groups of a JobSet need and that the API server does not serve. Pure.
 
-The controller and admission look up what is served, and report with these messages what is missing and how to make a
-cluster serve it.
+The groups of a JobSet with `spec.scheduling` are PodGroups and CompositePodGroups, made from a Workload (`api.gangs`).
+The controller and admission ask the API server what it serves. They report the missing parts with the messages of this
+module, which also say how to make a cluster serve them.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,9 @@ from kube.model.meta import JSON
 from kube.model.versions import GANGS, Version
 
 GATE = "JobSetWorkloadAwareSchedulingAPI"
+"""The feature gate of `spec.scheduling`."""
 LEVELS_GATE = "JobSetGangOfGangs"
+"""The feature gate of groups above other groups."""
 
 PROBE_NAMESPACE = "kube-system"
 PROBE: JSON = {
@@ -25,14 +28,17 @@ PROBE: JSON = {
         "schedulingConstraints": {"topology": [{"key": "kubernetes.io/hostname"}]},
     },
 }
-"""A PodGroup for a dry run, which shows whether the API server stores topology constraints."""
+"""A PodGroup with a topology constraint. Its dry run shows whether the API server keeps the constraint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What the API server serves for groups; None: not known yet. `enabled`: the manager's feature gate is on.
+    """Which parts of scheduling.k8s.io the API server serves; None: not known yet.
 
-    `version`: the version of the API server, which is looked up only if it serves no groups.
+    - `enabled`: whether the manager's feature gate `GATE` is on.
+    - `groups`: Workloads and PodGroups. `composites`: CompositePodGroups.
+    - `topology`: whether it stores topology constraints of PodGroups.
+    - `version`: the version of the API server, which is requested only if it serves no groups.
     """
 
     enabled: bool = True
@@ -42,7 +48,7 @@ class Served:
     version: Version | None = None
 
     def __str__(self) -> str:
-        """What is served, in words for the log."""
+        """The served and missing parts as a text for the log."""
         kinds = {"Workloads and PodGroups": self.groups, "CompositePodGroups": self.composites}
         kinds["topology constraints of PodGroups"] = self.topology
         texts = {True: "served", False: "not served", None: "not known yet"}
@@ -54,10 +60,12 @@ NOT_KNOWN = Served()
 
 @dataclass(frozen=True, slots=True)
 class MissingApi:
-    """What is missing, and how to turn it on. `reason`: the reason of the condition. `problem`: a sentence.
+    """A missing part, and how to turn it on.
 
-    `gates`: feature gates of the control plane. `versions`: versions of scheduling.k8s.io that kube-apiserver has to
-    serve.
+    - `reason`: the reason of the JobSet's condition that reports the missing part.
+    - `problem`: what is missing, as a sentence without a full stop.
+    - `gates`: feature gates of the control plane, as the value of `--feature-gates`; empty if none would help.
+    - `versions`: group versions (`scheduling.k8s.io/...`) that kube-apiserver has to serve.
     """
 
     reason: str
@@ -67,7 +75,7 @@ class MissingApi:
 
     @property
     def message(self) -> str:
-        """The problem and the fix, as a sentence without a full stop."""
+        """The problem and how to turn the part on, as a sentence without a full stop."""
         if not self.gates:
             return self.problem
         fix = (
@@ -78,6 +86,7 @@ class MissingApi:
 
     @property
     def runtime_config(self) -> str:
+        """The versions as the value of kube-apiserver's `--runtime-config`."""
         return ",".join(f"{version}=true" for version in self.versions)
 
 
@@ -106,18 +115,20 @@ UNKNOWN = MissingApi("Discovering", "what the API server serves of scheduling.k8
 
 
 def missing_api(wanted: Forest, served: Served) -> MissingApi | None:
-    """The missing part of the API that these trees need; None if nothing is missing."""
+    """The first missing part that these trees of groups need; None if nothing is missing."""
     if not served.enabled:
         return NO_GATE
     needs = [(served.groups, NO_GROUPS)]
     if wanted.needs_composites:
         needs.append((served.composites, NO_COMPOSITES))
-    elif any(group.topology for group in wanted.groups()):
+    elif any(group.topology_key for group in wanted.groups()):
         needs.append((served.topology, NO_TOPOLOGY))
     for is_served, missing in needs:
+        if is_served is None:
+            return UNKNOWN
         if not is_served:
-            too_old = GANGS.shortfall(served.version)
-            return UNKNOWN if is_served is None else MissingApi(missing.reason, too_old) if too_old else missing
+            too_old = GANGS.shortfall(served.version)  # a sentence if no flag makes this version serve groups
+            return MissingApi(missing.reason, too_old) if too_old else missing
     return None
 
 
@@ -127,7 +138,7 @@ def keeps_topology(dry_run_result: JSON) -> bool:
 
 
 def missing_fields(kind: str, name: str, fields: Sequence[str]) -> MissingApi:
-    """What is missing if a group was stored without some of its fields, because a feature gate is off."""
+    """The missing part if the API server has stored a group without some fields, because a feature gate is off."""
     claims = ",DynamicResourceAllocation=true,DRAWorkloadResourceClaims=true" if "resourceClaims" in fields else ""
     problem = f"the API server has stored {kind} {name} without {', '.join(fields)}"
     return MissingApi("FieldDropped", problem, NO_COMPOSITES.gates + claims)

@@ -1,4 +1,8 @@
-"""Builds and compares the Workload, CompositePodGroups and PodGroups of a JobSet (Kubernetes 1.37). Pure."""
+"""Builds the bodies of a JobSet's Workload, CompositePodGroups and PodGroups, and compares them with stored objects.
+
+`api.gangs` says which of these objects a JobSet needs (its `Forest`, which has a `Group` for each CompositePodGroup and
+PodGroup). The Workload has a template for them. The fields are those of Kubernetes 1.37. Pure.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,17 +18,17 @@ BETA = "scheduling.k8s.io/v1beta1"
 ALPHA = "scheduling.k8s.io/v1alpha3"
 
 DROPPABLE_FIELDS = ("parentCompositePodGroupName", "schedulingConstraints", "resourceClaims", "schedulingPolicy")
-"""Fields of a group or template that an API server may drop."""
+"""Fields of a group or template that an API server drops if the feature gate of the field is off."""
 
 TEMPLATE_LISTS = ("podGroupTemplates", "compositePodGroupTemplates")
-"""Lists of templates in a Workload or a template. Each template may have these lists, too."""
+"""Fields of a Workload that are lists of templates. Templates of CompositePodGroups have the same fields."""
 
 NEVER_DEFAULTED_FIELDS = ("schedulingConstraints", "resourceClaims", *TEMPLATE_LISTS)
-"""Fields that no API server sets by itself."""
+"""Fields that an API server never sets to a default."""
 
 
 def build_workload(js: JobSet, forest: Forest) -> JSON:
-    """The Workload, with the templates of all groups. All Jobs of a ReplicatedJob share one template."""
+    """The body of the Workload, with the templates of all groups."""
     return {
         "apiVersion": BETA,
         "kind": WORKLOAD,
@@ -37,9 +41,10 @@ def build_workload(js: JobSet, forest: Forest) -> JSON:
 
 
 def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang_size: int | None) -> JSON:
-    """The body of a CompositePodGroup or PodGroup. `parent`: name of the composite above it, empty for a root.
+    """The body of a CompositePodGroup or PodGroup.
 
-    `gang_size`: how many members are placed together now, maybe fewer than `group.gang_size`; None: basic policy.
+    `parent`: name of the CompositePodGroup above the group; empty if there is none. `gang_size`: how many members are
+    placed at once, which may be fewer than `group.gang_size` when some members have completed; None: no gang.
     """
     parent_field: JSON = {"parentCompositePodGroupName": parent} if parent else {}
     return {
@@ -55,7 +60,7 @@ def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang_size
 
 
 def is_same(stored: StoredGroup, group: Group, parent: str) -> bool:
-    """Whether a stored group equals the wanted group, except for its count and its priority.
+    """Whether a stored group equals the wanted group. The gang size and the priority are not compared.
 
     A missing disruption mode is not a difference, since an API server drops fields that it does not know.
     """
@@ -67,16 +72,17 @@ def is_same(stored: StoredGroup, group: Group, parent: str) -> bool:
         and spec.workload_ref is not None
         and spec.workload_ref.template_name == group.template
         and (spec.scheduling_policy.gang is None) == (group.gang_size is None)
-        and "".join(constraint.key for constraint in topology) == group.topology
-        and (not group.mode or mode is None or getattr(mode, group.mode) is not None)
-        and {*spec.resource_claims} == {*group.claims}
+        and "".join(constraint.key for constraint in topology) == group.topology_key
+        and (not group.disruption_mode or mode is None or getattr(mode, group.disruption_mode) is not None)
+        and {*spec.resource_claims} == {*group.resource_claims}
     )
 
 
 def contains(stored: object, sent: object) -> bool:
-    """Whether a stored value has everything that is sent. Further fields may be defaults of the API server.
+    """Whether a stored JSON value has everything that a request sends.
 
-    A stored field of `NEVER_DEFAULTED_FIELDS` that is not sent is a difference: an earlier request has sent it.
+    Other stored fields are ignored, since they may be defaults of the API server. A stored field of
+    `NEVER_DEFAULTED_FIELDS` that is not sent is a difference, since an earlier request must have sent it.
     """
     if isinstance(sent, dict):
         return (
@@ -90,22 +96,22 @@ def contains(stored: object, sent: object) -> bool:
 
 
 def dropped_fields(body: JSON, stored: Mapping[str, object]) -> list[str]:
-    """The fields of a body that the API server has dropped, which it does silently while a feature gate is off."""
-    return [*dict.fromkeys(_dropped_template_fields(body["spec"], stored.get("spec")))]
+    """The names of the fields of `body` that the API server has dropped silently because a feature gate is off."""
+    return [*dict.fromkeys(_dropped_fields(body["spec"], stored.get("spec")))]
 
 
-def _dropped_template_fields(sent: JSON, stored: object) -> Iterator[str]:
-    """The fields that are missing from one level of templates and from the levels below it."""
+def _dropped_fields(sent: JSON, stored: object) -> Iterator[str]:
+    """The names of the fields that were sent but not stored, in this object and in the templates below it."""
     stored_fields = stored if isinstance(stored, Mapping) else {}
     yield from (name for name in (*DROPPABLE_FIELDS, *TEMPLATE_LISTS) if sent.get(name) and not stored_fields.get(name))
     for name in TEMPLATE_LISTS:
-        by_name = {entry["name"]: entry for entry in stored_fields.get(name) or ()}
+        stored_templates = {template["name"]: template for template in stored_fields.get(name) or ()}
         for template in sent.get(name, ()):
-            yield from _dropped_template_fields(template, by_name.get(template["name"]))
+            yield from _dropped_fields(template, stored_templates.get(template["name"]))
 
 
 def _templates(groups: tuple[Group, ...], forest: Forest) -> JSON:
-    """The lists of templates of one level, each template once."""
+    """The fields with the templates of these groups. A template that several groups share is listed once."""
     lists: dict[str, dict[str, JSON]] = {"podGroupTemplates": {}, "compositePodGroupTemplates": {}}
     for group in groups:
         templates = lists["compositePodGroupTemplates" if group.is_composite else "podGroupTemplates"]
@@ -119,14 +125,14 @@ def _fields(group: Group, forest: Forest, gang_size: int | None) -> JSON:
     """The fields that a template and its groups have in common."""
     count_field = "minGroupCount" if group.is_composite else "minCount"
     fields: JSON = {"schedulingPolicy": {"basic": {}} if gang_size is None else {"gang": {count_field: gang_size}}}
-    if group.topology:
-        fields["schedulingConstraints"] = {"topology": [{"key": group.topology}]}
-    if group.mode:
-        fields["disruptionMode"] = {group.mode: {}}
+    if group.topology_key:
+        fields["schedulingConstraints"] = {"topology": [{"key": group.topology_key}]}
+    if group.disruption_mode:
+        fields["disruptionMode"] = {group.disruption_mode: {}}
     if forest.priority_class:
         fields["priorityClassName"] = forest.priority_class
-    if group.claims:
-        fields["resourceClaims"] = [_claim(claim) for claim in group.claims]
+    if group.resource_claims:
+        fields["resourceClaims"] = [_claim(claim) for claim in group.resource_claims]
     return fields
 
 

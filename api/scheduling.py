@@ -1,8 +1,11 @@
-"""`spec.scheduling` of a JobSet: gangs and topology on three levels (KEP-969; behaviour of Kubernetes 1.37).
+"""`spec.scheduling` of a JobSet: which pods kube-scheduler places together, and where (KEP-969, Kubernetes 1.37).
 
-Records only, turned into the CRD like those of api/jobset.py; api/gangs.py describes what they mean together. Levels:
-the whole set, an entry of ReplicatedJobs, and a Job of an entry. Feature gates JobSetWorkloadAwareSchedulingAPI, and
-JobSetGangOfGangs for more than one level.
+The field has three levels: the whole JobSet (`Scheduling`), an entry with one or several ReplicatedJobs
+(`EntryScheduling`), and each Job of an entry (`JobScheduling`). Each level may become a scheduling group of Kubernetes,
+and `api.gangs` says which groups result. "Below" means all groups and pods that belong to a level.
+
+`make generate` turns these records into a part of the CRD. The feature gate JobSetWorkloadAwareSchedulingAPI turns the
+field on, and JobSetGangOfGangs allows more than one level.
 """
 
 from typing import Annotated, Final

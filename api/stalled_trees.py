@@ -1,7 +1,8 @@
-"""Finds out why kube-scheduler reports nothing about a tree of groups. Pure.
+"""Finds out why kube-scheduler reports nothing about a tree of scheduling groups. Pure.
 
-The scheduler does not try a tree that lacks a group or required pods, or that has a gated pod, and the pods of such a
-tree get no condition (Kubernetes 1.37). Causes are checked in the scheduler's order.
+A tree is a PodGroup, or a CompositePodGroup with all groups below it (`api.gangs`). kube-scheduler places its pods only
+if all groups and the required pods exist, and no pod has a scheduling gate. Until then it ignores the whole tree, and
+the pods get no condition (Kubernetes 1.37). This module checks the possible causes in the order of kube-scheduler.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -17,11 +18,12 @@ MAX_NAMES = 3
 """At most this many objects are named in a message. The rest is counted."""
 
 GATES = NO_COMPOSITES.gates
+"""The feature gates of the control plane that groups need, as the value of `--feature-gates`."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingPod:
-    """A live pod that has no node. `gates`: names of its scheduling gates."""
+    """A pod without a node that has not ended and is not being deleted. `gates`: names of its scheduling gates."""
 
     name: str
     gates: tuple[str, ...] = ()
@@ -31,11 +33,14 @@ class WaitingPod:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """One root with all groups and pods below it.
+    """A tree of groups as the JobSet wants it, and what exists of it.
 
-    - `stored_groups`: groups that exist, by name. `priority`: the priority of the root; None: not known.
-    - `released_replicated_jobs`: ReplicatedJobs that may start. Groups of other ReplicatedJobs need not exist.
-    - `pod_counts`: how many live pods each Job has, by name of the Job. `waiting_pods`: the known pods without a node.
+    - `root`: the wanted group at the top, with all groups below it.
+    - `stored_groups`: the groups that exist, by name.
+    - `released_replicated_jobs`: names of the ReplicatedJobs that may start. Groups of others need not exist.
+    - `pod_counts`: how many pods each Job has, by name of the Job, without pods that have ended or are being deleted.
+    - `waiting_pods`: pods of the tree without a node, possibly not all of them.
+    - `priority`: the priority of the stored root; None: not known.
     """
 
     root: Group
@@ -48,9 +53,10 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class StallCause:
-    """A likely cause. `id`: its name for programs. `problem`: what is wrong. `fix`: what to do about it.
+    """A likely cause for the silence of kube-scheduler.
 
-    `is_user_fault`: whether the user has to correct it.
+    - `id`: the name of the cause in JSON output. `problem`: what is wrong. `fix`: what to do.
+    - `is_user_fault`: whether the author of the JobSet has to change it.
     """
 
     id: str
@@ -68,7 +74,7 @@ UNKNOWN = StallCause(
 
 
 def why_stalled(tree: Tree) -> StallCause:
-    """The first cause that applies; `UNKNOWN` if no cause does."""
+    """The first cause that applies to the tree; `UNKNOWN` if none applies."""
     return (
         _missing_groups(tree)
         or _gated_pods(tree)
@@ -80,17 +86,17 @@ def why_stalled(tree: Tree) -> StallCause:
 
 
 def released_groups(tree: Tree) -> Iterator[Group]:
-    """The groups of the tree that have a ReplicatedJob that may start."""
+    """The wanted groups with at least one ReplicatedJob that may start."""
     released = set(tree.released_replicated_jobs)
     return (group for group in tree.root.walk() if not released.isdisjoint(group.replicated_jobs))
 
 
 def _missing_groups(tree: Tree) -> StallCause | None:
-    absent = [f"{group.kind} {group.name}" for group in released_groups(tree) if group.name not in tree.stored_groups]
-    if not absent:
+    missing = [f"{group.kind} {group.name}" for group in released_groups(tree) if group.name not in tree.stored_groups]
+    if not missing:
         return None
     problem = (
-        f"{join_names(absent, MAX_NAMES)} {'is' if len(absent) == 1 else 'are'} missing:"
+        f"{join_names(missing, MAX_NAMES)} {'is' if len(missing) == 1 else 'are'} missing:"
         " no pod of the whole tree is scheduled without"
     )
     return StallCause(
@@ -99,18 +105,18 @@ def _missing_groups(tree: Tree) -> StallCause | None:
 
 
 def _gated_pods(tree: Tree) -> StallCause | None:
-    gated = [pod for pod in tree.waiting_pods if pod.gates]
-    if not gated:
+    gated_pods = [pod for pod in tree.waiting_pods if pod.gates]
+    if not gated_pods:
         return None
-    gates = ", ".join(sorted({gate for pod in gated for gate in pod.gates}))
-    pods = join_names([f"pod {pod.name}" for pod in gated], MAX_NAMES)
-    is_gated = f"{'is' if len(gated) == 1 else 'are'} held back by scheduling gate {gates}"
-    problem = f"{pods} {is_gated}: one such pod holds the whole tree"
+    gates = ", ".join(sorted({gate for pod in gated_pods for gate in pod.gates}))
+    pods_text = join_names([f"pod {pod.name}" for pod in gated_pods], MAX_NAMES)
+    verb = "is" if len(gated_pods) == 1 else "are"
+    problem = f"{pods_text} {verb} held back by scheduling gate {gates}: one such pod holds the whole tree"
     return StallCause("pod-gated", problem, "the controller that the gate is named after has to lift it")
 
 
 def _too_few_pods(tree: Tree) -> StallCause | None:
-    """The cause that fewer pods exist than the scheduler requires before it tries."""
+    """The cause that kube-scheduler does not try the tree, because too few of its pods exist."""
     if _has_required_members(tree, tree.root):
         return None
     pod_groups = (group for group in released_groups(tree) if not group.is_composite)
@@ -119,22 +125,26 @@ def _too_few_pods(tree: Tree) -> StallCause | None:
         f"PodGroup {group.name} needs {required_members(tree, group)} pods, {_pod_count(tree, group)} exist"
         for group in incomplete[:MAX_NAMES]
     ]
-    more = f" and {len(incomplete) - MAX_NAMES} more groups likewise" if len(incomplete) > MAX_NAMES else ""
+    more_groups_text = f" and {len(incomplete) - MAX_NAMES} more groups likewise" if len(incomplete) > MAX_NAMES else ""
     missing_pod_texts = [
         f"{job} ({tree.pod_counts.get(job, 0)} of {pods})"
         for group in incomplete
         for job, pods in group.jobs
         if tree.pod_counts.get(job, 0) < pods
     ]
-    lacking_jobs = f"; Jobs that lack pods: {join_names(missing_pod_texts, MAX_NAMES)}" if missing_pod_texts else ""
+    lacking_jobs_text = (
+        f"; Jobs that lack pods: {join_names(missing_pod_texts, MAX_NAMES)}" if missing_pod_texts else ""
+    )
     root = tree.root
-    groups = ""
+    root_text = ""
     if root.is_composite:
-        ready = sum(_has_required_members(tree, child) for child in root.children)
-        groups = (
-            f"{root.kind} {root.name} needs {required_members(tree, root)} groups with their pods, {ready} have them; "
-        )
-    problem = f"pods that have to be there first do not exist: {groups}{', '.join(pod_count_texts)}{more}{lacking_jobs}"
+        count = sum(_has_required_members(tree, child) for child in root.children)
+        needed = required_members(tree, root)
+        root_text = f"{root.kind} {root.name} needs {needed} groups with their pods, {count} have them; "
+    problem = (
+        f"pods that have to be there first do not exist: {root_text}{', '.join(pod_count_texts)}{more_groups_text}"
+        f"{lacking_jobs_text}"
+    )
     return StallCause(
         "quorum", problem, "see what keeps those Jobs from having their pods; the scheduler tries when they exist"
     )
@@ -164,14 +174,17 @@ def _other_scheduler(tree: Tree) -> StallCause | None:
 
 
 def required_members(tree: Tree, group: Group) -> int:
-    """How many members are placed together, according to the stored group; 1 for a basic group."""
+    """How many members of the group must exist: its gang size, which the stored group may have reduced, else 1.
+
+    The members of a CompositePodGroup are its child groups, and the members of a PodGroup are pods.
+    """
     stored = tree.stored_groups.get(group.name)
     gang = None if stored is None else stored.spec.scheduling_policy.gang
     return gang.count if gang is not None else group.gang_size or 1
 
 
 def _has_required_members(tree: Tree, group: Group) -> bool:
-    """Whether enough pods of the group exist for the scheduler to try."""
+    """Whether enough pods of the group, or of the groups below it, exist."""
     if group.is_composite:
         return sum(_has_required_members(tree, child) for child in group.children) >= required_members(tree, group)
     return _pod_count(tree, group) >= required_members(tree, group)

@@ -1,4 +1,4 @@
-"""Turns errors of pydantic into faults of settings: in the terms of YAML, with the line of the file. Pure."""
+"""Turns the faults that pydantic finds in the manager's settings into messages in the terms of YAML. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,28 +10,27 @@ from kube.model.suggest import did_you_mean
 
 
 class GateFaultsError(ValueError):
-    """Several feature gates are wrong. `faults`: name and message of each."""
+    """The faults of all wrong feature gates. `faults`: the name of each gate, and what is wrong."""
 
     def __init__(self, faults: Sequence[tuple[str, str]]) -> None:
         super().__init__("; ".join(message for _, message in faults))
         self.faults = faults
 
 
-def fault_lines(record: type[BaseModel], error: ValidationError, tree: yaml.Node | None = None) -> Iterator[str]:
-    """A line for each fault, with its key, what is wrong, how to correct it, and its line in the file."""
+def fault_lines(section: type[BaseModel], error: ValidationError, tree: yaml.Node | None = None) -> Iterator[str]:
+    """A text for each fault: its key, what is wrong, and how to correct it; with a `tree` also its line in the file."""
     for fault in error.errors():
-        keys = fault["loc"]
-        cause = fault.get("ctx", {}).get("error")
+        keys, cause = fault["loc"], fault.get("ctx", {}).get("error")
         if isinstance(cause, GateFaultsError):
             for gate, message in cause.faults:
                 yield f"{'.'.join(map(str, keys))}.{gate}: {message}{line_words(tree, (*keys, gate))}"
             continue
         message = _rephrase(fault["msg"].removeprefix("Value error, "))
         if fault["type"] == "extra_forbidden":
-            names = _field_names(record, keys[:-1])
+            names = _field_names(section, keys[:-1])
             message = f"unknown field; {did_you_mean(str(keys[-1]), names, intro='the fields are', most=len(names))}"
         elif fault["type"] == "model_type":
-            message = f"must be a mapping with some of {', '.join(_field_names(record, keys))}"
+            message = f"must be a mapping with some of {', '.join(_field_names(section, keys))}"
         elif fault["type"] == "literal_error":
             message = message.removesuffix(" or ''").replace(", ", " or ")
         elif fault["type"] == "tuple_type":
@@ -39,8 +38,8 @@ def fault_lines(record: type[BaseModel], error: ValidationError, tree: yaml.Node
         yield f"{'.'.join(map(str, keys))}: {message}{line_words(tree, keys)}"
 
 
-def initial_fault(fault: Any) -> Any:
-    """Convert a fault that pydantic has reported (`ErrorDetails`) into one that can be raised (`InitErrorDetails`)."""
+def raisable_fault(fault: Any) -> Any:
+    """The pydantic `InitErrorDetails`, which can be raised, of a reported fault (pydantic `ErrorDetails`)."""
     return {"type": fault["type"], "loc": fault["loc"], "input": fault["input"], "ctx": fault.get("ctx", {})}
 
 
@@ -55,7 +54,7 @@ _YAML_PHRASES = {
     "less than or equal to": "at most",
     "greater than": "above",
 }
-"""Phrases of pydantic, and what replaces each of them."""
+"""Phrases in messages of pydantic, and the phrases that replace them."""
 
 
 def _rephrase(message: str) -> str:
@@ -64,16 +63,16 @@ def _rephrase(message: str) -> str:
     return message
 
 
-def _field_names(record: type[BaseModel], keys: Sequence[int | str]) -> list[str]:
-    """The sorted fields of the section at the path `keys` below `record`."""
-    section: Any = record
+def _field_names(section: type[BaseModel], keys: Sequence[int | str]) -> list[str]:
+    """The sorted names of the fields in the subsection at the path `keys` of a section."""
+    subsection: Any = section
     for name in keys:
-        section = next(field.annotation for field in section.model_fields.values() if field.alias == name)
-    return sorted(str(field.alias) for field in section.model_fields.values())
+        subsection = next(field.annotation for field in subsection.model_fields.values() if field.alias == name)
+    return sorted(str(field.alias) for field in subsection.model_fields.values())
 
 
 def line_words(node: yaml.Node | None, keys: Sequence[int | str]) -> str:
-    """Words such as ` (line 5)` for the line of the key, or of its innermost parent in the file; "" without a line."""
+    """A text such as ` (line 5)`: the line of the last of these nested keys that is in the file; empty if none is."""
     line = 0
     for name in keys:
         for key, value in node.value if isinstance(node, yaml.MappingNode) else ():

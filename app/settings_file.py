@@ -1,6 +1,6 @@
 """Reads the manager's configuration file, whose fields are in `app.settings`.
 
-Reading is strict: an unknown field, a duplicate key or a wrong kind is an error that names the line.
+An unknown field, a duplicate key or a value of a wrong type is an error, whose message names the line.
 """
 
 import json
@@ -15,7 +15,7 @@ from app.settings_faults import fault_lines, line_words
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """A loader of YAML that collects an error for each duplicate key."""
+    """A YAML loader that collects a message for each duplicate key in `duplicates`."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -25,7 +25,7 @@ class _StrictLoader(yaml.SafeLoader):
         known_keys: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                continue  # refused below
+                continue  # the inherited method raises an error
             if key.value in known_keys:
                 self.duplicates.append(f"line {key.start_mark.line + 1}: key {key.value!r} is given twice")
             known_keys.add(key.value)
@@ -79,14 +79,14 @@ def parse(text: str) -> Settings:
 
 
 def _kind_fault(data: Any) -> str:
-    """The type of a document that is not a mapping, in words."""
+    """A message about a YAML document that is not a mapping."""
     if data is None:
         return "the file is empty, or holds only comments"
     return f"the file holds a {'list' if isinstance(data, list) else 'single value'}, and has to hold fields"
 
 
 def _read_yaml(text: str) -> tuple[yaml.Node | None, Any, list[str]]:
-    """The nodes of the document, which have line numbers, its data, and errors about duplicate keys."""
+    """The YAML nodes of the text, which have line numbers, its data, and messages about duplicate keys."""
     loader = _StrictLoader(text)
     try:
         tree = loader.get_single_node()
@@ -97,14 +97,14 @@ def _read_yaml(text: str) -> tuple[yaml.Node | None, Any, list[str]]:
 
 
 def _yaml_fault(error: yaml.YAMLError) -> str:
-    """What is wrong and where, without the parser's excerpt of the text."""
+    """What is wrong, with its line and column. The parser's own message would also quote the text."""
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
     return f"{problem} (line {mark.line + 1}, column {mark.column + 1})" if mark else problem
 
 
 def _without_nulls(value: Any) -> Any:
-    """The value without fields that are null, since null means an absent field in every Kubernetes object."""
+    """The value without fields that are null, since null means an absent field, as in Kubernetes objects."""
     if isinstance(value, dict):
         return {name: _without_nulls(part) for name, part in value.items() if part is not None}
     return value

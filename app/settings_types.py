@@ -1,4 +1,4 @@
-"""Types of values in the configuration file of the manager. Pure."""
+"""Types of the fields in the manager's configuration file (`app.settings`), with their pydantic validators. Pure."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from kube.model.durations import duration_text, parse_duration
 
 
 def _validator(check: Callable[[str], Any]) -> AfterValidator:
-    """A validator of texts that are empty or pass the check, which raises `BindError`."""
+    """The validator of strings that accepts an empty string, and strings for which `check` raises no `BindError`."""
 
     def validate(text: str) -> str:
         try:
@@ -23,13 +23,15 @@ def _validator(check: Callable[[str], Any]) -> AfterValidator:
     return AfterValidator(validate)
 
 
-BindAddress = Annotated[str, _validator(parse_bind_address)]
-Host = Annotated[str, _validator(check_host)]
+BindAddress = Annotated[str, _validator(parse_bind_address)]  # `host:port`, `:port`, or `0` for no server
+Host = Annotated[str, _validator(check_host)]  # name or IP address
 Duration = Annotated[
     float,
     BeforeValidator(parse_duration),
     PlainSerializer(duration_text, when_used="json"),
     WithJsonSchema({"type": "string", "format": "duration"}),
 ]
+"""Seconds, written as a Go duration such as `1m30s`."""
+# YAML has lists, and settings, which never change, have tuples.
 as_tuple = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 Texts = Annotated[tuple[str, ...], as_tuple]

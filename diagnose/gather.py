@@ -144,7 +144,9 @@ class _Gatherer:
         has_groups = js.spec.scheduling is not None
         misfits = [pod for pod, message in unscheduled if has_groups or MISFIT.search(message)]
         if misfits:
-            levels = {group.topology for group in trees.groups()} if (trees := sample_forest(js)) is not None else set()
+            levels = (
+                {group.topology_key for group in trees.groups()} if (trees := sample_forest(js)) is not None else set()
+            )
             facts.node_offers = offers = await self._offers(misfits, topologies | levels)
             if offers is not None and any(lacking_resource(pod) and offers.fitting_nodes(pod.spec) for pod in misfits):
                 facts.placed_pods = await look_up.all_placed_pods(reader)

@@ -248,8 +248,8 @@ class _WaitingTree:
             return ""
         [above] = lacking_groups
         members = "groups" if above.is_composite else "pods"
-        has_domains = above.topology and lack.placements
-        location = f" in the first of {lack.placements} {noun(above.topology)}s" if has_domains else ""
+        has_domains = above.topology_key and lack.placements
+        location = f" in the first of {lack.placements} {noun(above.topology_key)}s" if has_domains else ""
         room = f"there is room for {lack.fit}{location}"
         return f"; that is: {_title(above)} needs {lack.wanted} {members} at once, and {room}"
 
@@ -290,7 +290,7 @@ class _WaitingTree:
         )
 
     def _room_fix(self) -> str:
-        key = self._root.topology
+        key = self._root.topology_key
         location = f" in one {noun(key)}" if key else ""
         return (
             f"it goes on by itself when there is room for all that has to fit{location}: add nodes or end what is there"
@@ -315,7 +315,7 @@ def _rule_text(group: Group, required: int) -> str:
     """How many members of a group have to fit at once. `required`: the number of members that the gang needs."""
     members = len(group.children) if group.is_composite else group.pods
     word = "group" if group.is_composite else "pod"
-    location = f", in one {noun(group.topology)}" if group.topology else ""
+    location = f", in one {noun(group.topology_key)}" if group.topology_key else ""
     if group.gang_size is None:
         return f"{word}s are scheduled one by one{location}"
     if members == 1:

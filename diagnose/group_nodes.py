@@ -25,12 +25,12 @@ def paths(group: Group, above: Sequence[Group] = ()) -> Iterator[list[Group]]:
 
 def levels(path: Sequence[Group]) -> list[str]:
     """The topology keys of the groups on a path, from the root."""
-    return list(dict.fromkeys(group.topology for group in path if group.topology))
+    return list(dict.fromkeys(group.topology_key for group in path if group.topology_key))
 
 
 def _label_findings(root: Group, nodes: Nodes) -> list[Finding]:
     """Findings about topology labels that no node has; else about labels of one path that no node has together."""
-    keys = dict.fromkeys(group.topology for group in root.walk() if group.topology)
+    keys = dict.fromkeys(group.topology_key for group in root.walk() if group.topology_key)
     missing_labels = [(key, missing) for key in keys if (missing := nodes.missing_label(key)) is not None]
     if missing_labels:
         return [_label_finding(missing.message, missing.fix, key) for key, missing in missing_labels]
@@ -53,7 +53,7 @@ def _size_findings(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> l
     findings: dict[str, Finding] = {}
     for path in paths(root):
         group = path[-1]
-        if not group.topology or group.template in findings:
+        if not group.topology_key or group.template in findings:
             continue
         if finding := _pod_room_finding(path, nodes, pods):
             findings[group.template] = finding
@@ -74,7 +74,7 @@ def _pod_room_finding(path: Sequence[Group], nodes: Nodes, pods: Mapping[str, Se
         # Pods of other shapes may be among the pods that have to be placed at once.
         wanted, room = at_once - (group.pods - number), nodes.largest_domain_room(spec, tuple(keys))
         if room < wanted:
-            domain_noun = noun(group.topology)
+            domain_noun = noun(group.topology_key)
             holds = f"the largest {domain_noun} holds {room}" if room else f"no {domain_noun} holds any"
             kind_text = "" if number == group.pods else " of one kind"
             return _finding(path, f"{holds} of its {pluralize(number, 'pod')}{kind_text}")
@@ -88,7 +88,7 @@ def _amount_finding(path: Sequence[Group], nodes: Nodes, specs: Iterable[tuple[S
     """
     for name, total in sum_requests((spec.requests(), number) for spec, number in specs).items():
         if (largest := nodes.largest_domain_amount(name, levels(path))) < total:
-            comparison = f"need {format_amount(total, name)} in all, the largest {noun(path[-1].topology)} has"
+            comparison = f"need {format_amount(total, name)} in all, the largest {noun(path[-1].topology_key)} has"
             return _finding(path, f"its {pluralize(path[-1].pods, 'pod')} {comparison} {format_number(largest, name)}")
     return None
 
@@ -97,12 +97,12 @@ def _finding(path: Sequence[Group], message: str) -> Finding:
     group = path[-1]
     subject = "" if len(path) == 1 else f"{group.kind} {group.name}: "
     ends = "they never run all at once" if group.gang_size is None else "it never fits"
-    fewer = f"run fewer pods (replicas, parallelism) or leave out topology {group.topology}"
+    fewer = f"run fewer pods (replicas, parallelism) or leave out topology {group.topology_key}"
     return Finding(
         Level.FAULT,
         "too-large-for-a-domain",
         f"{subject}{message}: {ends}",
-        fix=f"add nodes to one {noun(group.topology)}, or in a new JobSet {fewer}",
+        fix=f"add nodes to one {noun(group.topology_key)}, or in a new JobSet {fewer}",
     )
 
 

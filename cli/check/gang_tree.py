@@ -54,7 +54,7 @@ def _group_line(group: Group) -> str:
     members, noun = (len(group.children), "group") if group.is_composite else (group.pods, "pod")
     size = count_noun(members, noun)
     policy = f"basic, {size}" if group.gang_size is None else f"gang {group.gang_size} of {size}"
-    claims = ", ".join(claim.name for claim in group.claims)
+    claims = ", ".join(claim.name for claim in group.resource_claims)
     jobs = join_names([name for name, _ in group.jobs], _MAX_SHOWN)
-    words = (policy, group.topology, group.mode, claims and f"claims {claims}", jobs)
+    words = (policy, group.topology_key, group.disruption_mode, claims and f"claims {claims}", jobs)
     return "  ".join(filter(None, (f"{group.kind} {group.name[:-_HASH_LENGTH]}...", *words)))

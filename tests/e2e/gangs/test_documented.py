@@ -64,8 +64,10 @@ def test_the_large_one_is_admitted_without_a_warning(gang_namespace: GangNamespa
     stored = gang_namespace.get(TOO_LARGE)
     assert stored is not None
     [root] = tree(stored).roots
-    assert (root.gang_size, root.topology, root.mode) == (16, "example.com/superslice", "all")
-    assert {(job.gang_size, job.topology, job.mode) for job in root.children} == {(16, "example.com/cube", "all")}
+    assert (root.gang_size, root.topology_key, root.disruption_mode) == (16, "example.com/superslice", "all")
+    assert {(job.gang_size, job.topology_key, job.disruption_mode) for job in root.children} == {
+        (16, "example.com/cube", "all")
+    }
 
 
 def stages(manifest: JSON) -> list[list[str]]:
@@ -98,8 +100,8 @@ def check_domains(gang_namespace: GangNamespace, name: str, pods: list[JSON]) ->
     stored, labels = gang_namespace.get(name), gang_namespace.labels()
     assert stored is not None
     for group in tree(stored).groups():
-        if group.topology:
+        if group.topology_key:
             jobs = {job for below in group.walk() for job, _ in below.jobs}
             here = [pod for pod in pods if pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] in jobs]
-            domains = {labels[pod["spec"]["nodeName"]][group.topology] for pod in here}
+            domains = {labels[pod["spec"]["nodeName"]][group.topology_key] for pod in here}
             assert len(domains) == (1 if here else 0), (group.name, domains)

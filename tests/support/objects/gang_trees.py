@@ -39,8 +39,8 @@ def picture(js: JobSet) -> list[str]:
             "CPG" if group.is_composite else "PG",
             group.template,
             "basic" if group.gang_size is None else f"gang {group.gang_size}",
-            group.topology,
-            group.mode,
+            group.topology_key,
+            group.disruption_mode,
         ]
         lines.append("  " * depth + " ".join(filter(None, words)) + (f": {jobs}" if jobs else ""))
         for child in group.children:

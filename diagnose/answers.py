@@ -1,4 +1,8 @@
-"""The answers of causes. A cause is a function that looks for one kind of reason why a JobSet waits. Pure."""
+"""Checks and their answers. A check is a function that looks for one cause why a JobSet waits. Pure.
+
+An answer is a finding, which is a statement for the user, and the names of the Jobs that wait for the same cause. A
+check gets the facts as a `Case`, and the names of the unexplained Jobs: those that no earlier check has answered for.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,15 +14,15 @@ from diagnose.states import State
 from kube.model.field import join_names
 
 MAX_FINDINGS = 8
-"""At most this many keys of one cause get a finding each. Jobs or groups with further keys are only counted."""
+"""At most this many findings of one check are shown. The Jobs or groups of further findings are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A finding, and the names of the Jobs that it explains, which later causes leave out.
+    """A finding, and the names of the Jobs that it explains. Later checks leave these Jobs out.
 
-    - `state`: the state of the set, if the finding decides it; `headline` follows the state in the first line.
-    - `is_final`: no further causes are tried.
+    - `state`: the state of the JobSet, if the finding decides it. `headline`: a text after the state in the first line.
+    - `is_final`: no further checks are run.
     - `is_listed_last`: the finding is printed after the findings about other Jobs.
     """
 
@@ -32,9 +36,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class KeyedFinding:
-    """The finding of a cause about the Job or group `name`. Objects with the same `key` share the first finding.
+    """A finding about the Job or group `name`. Of findings with the same `key`, only the first is shown.
 
-    `finding` may be a function that computes the finding, if the computation takes long.
+    `finding` may be a function that computes the finding. It is called only if the finding is shown.
     """
 
     name: str
@@ -42,28 +46,28 @@ class KeyedFinding:
     finding: Finding | Callable[[], Finding]
 
 
-Cause = Callable[[Case, frozenset[str]], Iterable[Answer]]
-"""Takes the case and the names of the Jobs that no earlier cause has explained. Answers about these Jobs or the set."""
+Check = Callable[[Case, frozenset[str]], Iterable[Answer]]
+"""Returns answers about unexplained Jobs, whose names are the second argument, or about the whole JobSet."""
 
 
-def about_jobs(find_about_jobs: Callable[[Case, frozenset[str]], Iterable[KeyedFinding]]) -> Cause:
-    """Decorator that makes a cause of a function that yields findings about single Jobs.
+def one_answer_per_key(find_about_jobs: Callable[[Case, frozenset[str]], Iterable[KeyedFinding]]) -> Check:
+    """Decorator that makes a check of a function that yields a finding for each of many Jobs.
 
-    The cause has one answer for each key, and one for all further objects with the key.
+    For each key, the check has one answer about the first Job, and one about all other Jobs with the key.
     """
 
     @wraps(find_about_jobs)
-    def cause(case: Case, unexplained: frozenset[str]) -> Iterable[Answer]:
-        findings = merge_findings(find_about_jobs(case, unexplained), "Job", "Job {}")
+    def check(case: Case, unexplained_jobs: frozenset[str]) -> Iterable[Answer]:
+        findings = merge_findings(find_about_jobs(case, unexplained_jobs), "Job", "Job {}")
         return [Answer(finding, frozenset(jobs)) for finding, jobs in findings]
 
-    return cause
+    return check
 
 
 def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}") -> list[tuple[Finding, list[str]]]:
-    """One finding for each key, about the first object with this key. Further objects get a finding "likewise".
+    """For each key, the finding about the first Job or group, and one finding "likewise" about all others with the key.
 
-    Each finding comes with the names of its objects. `title` is a template for the name of one object.
+    Each finding comes with the names that it is about. `noun`: `Job` or `group`. `title`: a template for one name.
     """
     findings_by_key: dict[object, list[KeyedFinding]] = {}
     for keyed in findings:

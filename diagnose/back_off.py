@@ -1,25 +1,25 @@
-"""Causes about failed pods of Jobs that continue. The Job controller creates another pod after a back-off. Pure."""
+"""Checks of failed pods that the Job controller replaces after a pause, the back-off of the Job. Pure."""
 
 from collections.abc import Iterator
 
 from api.batch import Job, pods_at_once
 from controllers.planning.child_jobs import Child, integer
-from diagnose.answers import Answer, KeyedFinding, about_jobs
+from diagnose.answers import Answer, KeyedFinding, one_answer_per_key
 from diagnose.case import Case
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level, pluralize
-from diagnose.kubelet import how_it_failed, known_remedy
-from diagnose.remedies import logs_command
+from diagnose.fixes import logs_command
+from diagnose.kubelet import how_it_failed, kubelet_fix
 from diagnose.survey import missing_pods
 from diagnose.times import seconds_since
 
 _PAUSE_TEXT = "the Job controller makes the next pod after a pause: 10 s, doubled with each failure, at most 10 min"
 
 
-@about_jobs
-def back_off(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+@one_answer_per_key
+def back_off(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
     """Jobs that lack pods after a pod of the Job has failed, unless the creation of the next pod was refused."""
-    for child in case.unready_jobs(unexplained):
+    for child in case.unready_jobs(unexplained_jobs):
         uid = child.job.metadata.uid
         last = _last_failed_pod(case, uid)
         if last is None or not missing_pods(child.job):
@@ -28,17 +28,17 @@ def back_off(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
         if not any(seconds_since(event.last_time, case.facts.now) < ended_seconds_ago for event in case.refusals(uid)):
             how, (failures, is_final) = how_it_failed(last), _failure_count_text(case, child, last)
             logs = f"{logs_command(case.facts.jobset, child.name)} shows what it wrote"
-            remedy = known_remedy(how, last.metadata.namespace, last.name, last.spec.node_name)
-            fix = "; ".join(filter(None, [remedy, logs, "" if is_final else _PAUSE_TEXT]))
+            reason_fix = kubelet_fix(how, last.metadata.namespace, last.name, last.spec.node_name)
+            fix = "; ".join(filter(None, [reason_fix, logs, "" if is_final else _PAUSE_TEXT]))
             message = f"{ready_count(child.job)}; pod {last.name} has failed: {how}; {failures}"
             finding = Finding(Level.FAULT, "pod-failed", f"Job {child.name}: {message}", fix=fix, since=last.ended_at)
             yield KeyedFinding(child.name, how, finding)
 
 
-def tolerated_failures(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+def tolerated_failures(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """A note about Jobs that have all pods again after failures, of which backoffLimit allows only so many."""
-    jobs = [job for job in case.facts.jobs or () if job.status.failed and not (job.outcome or missing_pods(job))]
-    jobs = [job for job in jobs if job.metadata.name not in unexplained and job.spec.backoff_limit_per_index is None]
+    jobs = [job for job in case.facts.jobs or () if job.status.failed and job.spec.backoff_limit_per_index is None]
+    jobs = [job for job in jobs if not (job.outcome or missing_pods(job) or job.metadata.name in unexplained_jobs)]
     if jobs:
         most_failed = max(jobs, key=lambda job: (job.status.failed, job.metadata.name))
         name, number, limit = most_failed.metadata.name, most_failed.status.failed, most_failed.spec.backoff_limit

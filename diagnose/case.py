@@ -1,4 +1,4 @@
-"""The facts about one JobSet, sorted for the causes of `diagnose/reasons.py`. Pure."""
+"""The facts about one JobSet, sorted for the checks of `diagnose/reasons.py`. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,9 +29,9 @@ class Case:
 
     - `jobs_by_uid`: all Jobs by UID. `unready_by_name`: Jobs that run and are not ready, by name.
     - `leaders`: pods with index 0; `followers`: other live pods; `failed_pods`: failed pods that are not being deleted.
-    - `pod_warnings`: Warnings that kubelets still repeat, by the name of the pod.
+    - `pod_warnings`: Warnings about pods that kubelets still repeat, newest first, by the name of the pod.
     - `forest`: the groups of spec.scheduling; None without groups, or if the Jobs are not known.
-    - `shortage`: the finding about a resource of which the set requests more than all nodes have, if it is known.
+    - `shortage`: the finding about a resource of which the JobSet requests more than all nodes have, if it is known.
     - `usage_findings`: a cache of findings about nodes in use, by the shape of a pod and the name of a resource.
     """
 
@@ -74,7 +74,7 @@ class Case:
         ]
 
     def has_gate_warning(self, gate: str) -> bool:
-        """Whether the manager has warned that this feature gate, which a field of the set needs, is off."""
+        """Whether the manager has warned that this feature gate, which a field of the JobSet needs, is off."""
         return any(event.reason == "FeatureGateDisabled" and gate in event.note for event in self.recent_warnings)
 
     @property
@@ -100,19 +100,15 @@ class Case:
             event for event in self.facts.job_warnings if event.regarding.uid == uid and event.reason == "FailedCreate"
         ]
 
-    def warnings_about(self, pod: SeenPod) -> list[SeenEvent]:
-        """Warnings about a pod that its kubelet still repeats, newest first."""
-        return self.pod_warnings.get(pod.name, [])
-
-    def unready_jobs(self, unexplained: frozenset[str]) -> list[Child]:
-        """Jobs that are not ready and that no earlier cause has explained."""
-        return [child for name, child in self.unready_by_name.items() if name in unexplained]
+    def unready_jobs(self, unexplained_jobs: frozenset[str]) -> list[Child]:
+        """The unexplained Jobs that run and are not ready."""
+        return [child for name, child in self.unready_by_name.items() if name in unexplained_jobs]
 
     def pods_where(
-        self, unexplained: frozenset[str], predicate: Callable[[SeenPod], bool]
+        self, unexplained_jobs: frozenset[str], predicate: Callable[[SeenPod], object]
     ) -> Iterator[tuple[Child, list[SeenPod]]]:
-        """The Jobs of `unready_jobs` that have pods for which the predicate is true, with these pods."""
-        for child in self.unready_jobs(unexplained):
+        """The Jobs of `unready_jobs` that have pods for which `predicate` is true, each with these pods."""
+        for child in self.unready_jobs(unexplained_jobs):
             if pods := [pod for pod in self.pods_of(child) if predicate(pod)]:
                 yield child, pods
 
@@ -161,7 +157,7 @@ def sort_facts(facts: Facts) -> Case:
 
 
 def _shortage(facts: Facts, survey: Survey) -> Finding | None:
-    """The finding about a resource of which the set requests more than all nodes have; None if unknown."""
+    """The finding about a resource of which the JobSet requests more than all nodes have; None if unknown."""
     if facts.node_offers is None:
         return None
     templates = JudgedJobSet(facts.jobset).templates

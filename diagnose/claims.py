@@ -9,7 +9,7 @@ from api.paths import claim_templates
 from diagnose.case import Case
 from diagnose.facts import SeenClaim, SeenPod, SeenStorageClass
 from diagnose.finding import Finding, Level
-from diagnose.remedies import recreation_command
+from diagnose.fixes import recreation_command
 from kube.model.field import join_names
 from kube.model.suggest import nearest
 
@@ -47,7 +47,7 @@ class _Source:
     """What creates a claim of a pod.
 
     - `path`: the path of its template in the JobSet, or words for the path; empty if the user creates the claim.
-    - `is_retained`: whether the claim outlives the set.
+    - `is_retained`: whether the claim outlives the JobSet.
     - `maker`: the component that creates a claim from the template.
     """
 

@@ -6,7 +6,7 @@ A disrupted pod is often gone when its Job has failed. The history then has no p
 from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import FailedAttempt
 from api.names import job_name_prefix
-from diagnose.remedies import IN_NEW_JOBSET
+from diagnose.fixes import IN_NEW_JOBSET
 from diagnose.wording import BACKOFF_LIMIT_EXCEEDED, DISRUPTED
 
 
@@ -41,7 +41,7 @@ def _restarts_containers(js: JobSet, job_name: str) -> bool:
 def disruption_fix(js: JobSet, job_name: str, location: str = f" {IN_NEW_JOBSET}") -> str:
     """How to write a JobSet in which disrupted pods of this Job do not count against maxRestarts.
 
-    Empty for a set with a rule whose action ignores maxRestarts. Kubernetes allows podFailurePolicy only with
+    Empty for a JobSet with a rule whose action ignores maxRestarts. Kubernetes allows podFailurePolicy only with
     restartPolicy Never. `location` says where to write it.
     """
     if any(rule.action.endswith("IgnoreMaxRestarts") for rule in js.failure_policy.rules):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from diagnose.case import Case
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level, pluralize
-from diagnose.taints import taint_counts_text, taint_remedy
+from diagnose.taints import taint_counts_text, taint_fix
 from diagnose.wording import ANTI_AFFINITY
 from kube.model.field import join_names
 
@@ -101,7 +101,7 @@ def _no_domains(topology: str, domain_noun: str, nodes: int) -> Finding:
 
 
 def _too_few_domains(case: Case, topology: str, domain_noun: str, domain_count: int) -> tuple[Finding, ...]:
-    """At most one finding: the set has more exclusive Jobs than there are domains, so it never runs completely."""
+    """At most one finding: the JobSet has more exclusive Jobs than there are domains, so it never runs completely."""
     jobs = (job for job in case.facts.jobs or () if job.topology == topology)
     wanted = sum(job.outcome is None for job in jobs)
     if wanted <= domain_count:
@@ -147,7 +147,7 @@ def _holder_findings(
         if taints_by_node:
             tainted_nodes = pluralize(len(taints_by_node), "node")
             message += f"; {tainted_nodes} there could hold it but for taints: {taint_counts_text(taints_by_node)}"
-            fix = f"{taint_remedy(taints_by_node)}; {fix}"
+            fix = f"{taint_fix(taints_by_node)}; {fix}"
         yield Finding(Level.WAITS, cause, message, fix=fix or _preemption_fix(leader))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from api import keys
 from api.event import SeenEvent
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE, UNREACHABLE
-from diagnose.answers import Answer, KeyedFinding, about_jobs
+from diagnose.answers import Answer, KeyedFinding, one_answer_per_key
 from diagnose.case import Case
 from diagnose.disruptions import disruption_fix
 from diagnose.facts import SeenPod
@@ -52,14 +52,14 @@ def _with_note(word: str, event: SeenEvent) -> str:
     return f"{word}: {event.note.rstrip('. ')}" if event.note else word
 
 
-def disrupted_pods(case: Case, unexplained: frozenset[str]) -> list[Answer]:
+def disrupted_pods(case: Case, unexplained_jobs: frozenset[str]) -> list[Answer]:
     """Pods of unready Jobs that were preempted or evicted within the last hour, with one finding for each reason."""
     events_by_words: dict[str, list[SeenEvent]] = {}
     pod_names: set[str] = set()
     for event in case.disruptions:
         is_recent, name = seconds_since(event.last_time, case.facts.now) <= RECENT_SECONDS, event.regarding.name
         indexed_job, non_indexed_job = name.rsplit("-", 2)[0], name.rsplit("-", 1)[0]
-        is_unexplained = indexed_job in unexplained or non_indexed_job in unexplained
+        is_unexplained = indexed_job in unexplained_jobs or non_indexed_job in unexplained_jobs
         if is_unexplained and is_recent and name not in pod_names:
             events_by_words.setdefault(describe_disruption(event), []).append(event)
             pod_names.add(name)
@@ -80,10 +80,10 @@ def _disruption_finding(case: Case, words: str, events: list[SeenEvent]) -> Find
     return Finding(Level.WAITS, first.reason.lower(), message, fix=fix, since=first.first_time)
 
 
-@about_jobs
-def failed_nodes(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+@one_answer_per_key
+def failed_nodes(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods with status Running on nodes that are gone, unreachable, out of service or not ready."""
-    for child in case.unready_jobs(unexplained):
+    for child in case.unready_jobs(unexplained_jobs):
         for pod in case.pods_of(child):
             if pod.is_silent and (node := pod.spec.node_name) in case.facts.nodes_by_name:
                 fault, since = _node_fault(case.facts.nodes_by_name[node])
@@ -104,7 +104,7 @@ def _node_fault(node: SeenNode | None) -> tuple[str, str]:
 
 
 def _pod_deletion_command(case: Case, node: str) -> str:
-    """The command that deletes all pods of the set on a node."""
+    """The command that deletes all pods of the JobSet on a node."""
     meta = case.facts.jobset.metadata
     return (
         f"kubectl delete pods -n {meta.namespace} -l {keys.JOBSET_NAME}={meta.name}"

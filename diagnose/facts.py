@@ -77,7 +77,6 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def is_gated(self) -> bool:
-        """Whether the pod has a scheduling gate."""
         return bool(self.spec.scheduling_gates) and not self.spec.node_name
 
     @property
@@ -213,7 +212,7 @@ class SeenLease(Base, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class SeenGroups:
-    """The stored groups of a set, and for the UID of each Job the number of its pods that have a node."""
+    """The stored groups of a JobSet, and for the UID of each Job the number of its pods that have a node."""
 
     groups_by_name: Mapping[str, StoredGroup]
     placed_pods_by_job: Mapping[str, int]
@@ -223,18 +222,20 @@ class SeenGroups:
 class Facts:
     """All facts about one JobSet, which `diagnose/gather.py` reads. None means not known.
 
-    Most facts are read only if the set is in a state in which a finding may need them.
+    An attempt is the time between two restarts. The leader of a Job is its pod with index 0. Followers are other pods.
+
+    Most facts are read only if the JobSet is in a state in which a finding may need them.
 
     - `jobs`: the Jobs that the JobSet owns.
-    - `foreign_owners`: the owners of Jobs that occupy names of missing Jobs and are not of the set, by name of the Job.
-    - `namespace`: the namespace of the set, read if Jobs that may start are missing, or are being deleted.
+    - `foreign_owners`: the owners of Jobs that have the name of a missing Job and are not of the JobSet, by this name.
+    - `namespace`: the namespace of the JobSet, read if Jobs that may start are missing, or are being deleted.
     - `leftover_pods`: names of pods of earlier attempts whose Job is gone, by the name of this Job.
-    - `ending_pods`: pods of the set that are being deleted, such as pods of earlier attempts and of a suspended set.
-      Pods that most likely stay come first.
+    - `ending_pods`: pods of the JobSet that are being deleted, such as pods of earlier attempts.
+      Pods that are the least likely to end come first.
     - `earlier_pods`: pods that are being deleted and belong to an earlier JobSet of this name, read if a Job of that
       JobSet still occupies the name of a missing Job.
     - `warnings`: events of type Warning about the JobSet, newest first. `job_warnings`: Warnings about its Jobs.
-    - `has_service`: whether the Service of the set exists, read if a Warning says that it could not be created.
+    - `has_service`: whether the Service of the JobSet exists, read if a Warning says that it could not be created.
     - `pod_warnings`: Warnings about pods that have a node and are not ready, or have ResourceClaims and no message of a
       scheduler; newest first.
     - `pods`: pods of Jobs that are not ready: those with completion index 0, and pods that are pending, not ready or
@@ -250,16 +251,16 @@ class Facts:
     - `manager_pods`: all live pods of the manager, read if no manager holds the lease, or if no Job has been created
       and the status is empty.
     - `quotas`: quotas that have refused Jobs or pods, by name; None for a quota that is gone.
-    - `webhook_state`: whether the mutating webhooks are called, read if the set lacks their defaults.
+    - `webhook_state`: whether the mutating webhooks are called, read if the JobSet lacks their defaults.
     - `claims`: PersistentVolumeClaims of pods that have no node because of them, by name; None for a missing claim.
     - `storage_classes`: all StorageClasses of the cluster.
     - `device_claim_exists`: whether a ResourceClaim exists, by its name, for pods without a message of a scheduler.
     - `nodes_by_name`: nodes of pods that run and are not ready, and of `ending_pods` and `earlier_pods`; None for a
       node that is gone.
-    - `has_kueue`: whether Kueue is in the cluster, read if the set has a queue and is suspended.
-    - `workloads`: the Workloads of Kueue for a set that has a queue and is suspended; empty if they cannot be read.
+    - `has_kueue`: whether Kueue is in the cluster, read if the JobSet has a queue and is suspended.
+    - `workloads`: the Workloads of Kueue for a JobSet that has a queue and is suspended; empty if they cannot be read.
     - `disruption_events`: events about pods that were preempted, evicted or marked as not ready, newest first.
-    - `groups`: the groups of a set with `spec.scheduling` that has Jobs that are not ready.
+    - `groups`: the groups of a JobSet with `spec.scheduling` that has Jobs that are not ready.
     - `unread_notes`: sentences about facts that could not be read, and why.
     """
 

@@ -15,14 +15,14 @@ class Level(enum.Enum):
     NOTE = "note"
     """Information; nothing waits because of it."""
     WAITS = "waits"
-    """The set waits for something that is expected to happen."""
+    """The JobSet waits for something that is expected to happen."""
     FAULT = "fault"
-    """The set does not continue until a user corrects the fault."""
+    """The JobSet does not continue until a user corrects the fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One statement about a set, which is true because of the findings `because`.
+    """One statement about a JobSet, which is true because of the findings `because`.
 
     `cause` names the kind of the finding for programs. `since` is RFC 3339 or empty. `fix` says what to do, without a
     full stop; it may be empty.

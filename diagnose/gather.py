@@ -1,7 +1,8 @@
 """Reads the facts that explain one JobSet from a cluster, page by page, with the rights of the user.
 
-A set may have 10,000 Jobs and 100,000 pods. Pods are read only while Jobs are not ready: the leaders, the pending pods,
-and further pods of a few Jobs. If the user lacks a right, this is noted, and the facts are left out.
+A JobSet may have 10,000 Jobs and 100,000 pods, so pods are read only while Jobs are not ready: the leaders (pods with
+completion index 0), the pending pods, and further pods of a few Jobs. If the user lacks a right, the facts are left out
+with a note. Followers are all other pods. With exclusive placement, they are gated until their leader has a node.
 """
 
 from collections import Counter
@@ -69,7 +70,7 @@ class _Gatherer:
         self._reader = Reader(client, self._namespace)
 
     async def fill(self) -> None:
-        """Read the facts that findings about a set in its present state may need."""
+        """Read the facts that findings about a JobSet in its present state may need."""
         facts, js = self._facts, self._js
         facts.jobs = await self._jobs()
         facts.warnings = await self._warnings(f"regarding.kind={keys.KIND},regarding.name={js.metadata.name}")
@@ -108,7 +109,7 @@ class _Gatherer:
             facts.disruption_events = await look_up.disruption_events(self._reader, js)
 
     async def _fill_about_waiting(self, survey: Survey) -> None:
-        """Read the facts for a set with Jobs that are missing, or neither ready nor finished."""
+        """Read the facts for a JobSet with Jobs that are missing, or neither ready nor finished."""
         facts, js, reader = self._facts, self._js, self._reader
         facts.lease = await look_up.manager_lease(reader)
         earlier_uids = await self._fill_foreign_owners(survey)
@@ -171,7 +172,7 @@ class _Gatherer:
             facts.groups = await self._seen_groups()
 
     async def _seen_groups(self) -> SeenGroups | None:
-        """The groups that the set owns, and how many of its pods have a node; None if they may not be listed."""
+        """The groups that the JobSet owns, and how many of its pods have a node; None if they may not be listed."""
         trees = forest(self._js)
         kinds = [POD_GROUPS, *([COMPOSITE_POD_GROUPS] if trees is not None and trees.needs_composites else [])]
         stored: dict[str, StoredGroup] = {}
@@ -191,11 +192,11 @@ class _Gatherer:
         return None if counts is None else SeenGroups(stored, counts)
 
     def _metadata_options(self, field_selector: str) -> ListOptions:
-        """The options that list the metadata of the pods of the set that the field selector selects."""
+        """The options that list the metadata of the pods of the JobSet that the field selector selects."""
         return {"label_selector": self._set_selector, "field_selector": field_selector, "accept": METADATA_LIST}
 
     async def _jobs(self) -> tuple[SeenJob, ...] | None:
-        """The Jobs that the set owns; None if they may not be listed."""
+        """The Jobs that the JobSet owns; None if they may not be listed."""
         with self._reader.noting(f"Jobs and pods: you may not list jobs in namespace {self._namespace}"):
             jobs = self._reader.all(JOBS, SeenJob, label_selector=self._set_selector)
             own_jobs = tuple([job async for job in jobs if job.metadata.controlled_by(self._js.metadata.uid)])
@@ -262,16 +263,15 @@ class _Gatherer:
 
         The running pods are unready pods of Jobs that no other pod explains, and a follower of each waiting leader.
         """
-        uids = {child.job.metadata.uid for child in survey.unready_jobs}
+        unready_uids = dict.fromkeys(child.job.metadata.uid for child in survey.unready_jobs)
         leader_selector = f"{self._set_selector},{keys.COMPLETION_INDEX}=0"
         ungated_selector = f"{self._set_selector},{keys.COMPLETION_INDEX}!=0,!{keys.AWAITS_LEADER}"
         with self._reader.noting(f"pods: you may not list pods in namespace {self._namespace}"):
             leaders = self._reader.all(PODS, SeenPod, label_selector=leader_selector)
-            pods = [pod async for pod in leaders if pod.job_uid in uids]
-            pods += [pod for pod in await self._page("Pending", ungated_selector) if pod.job_uid in uids]
-            explained = {pod.job_uid for pod in pods if pod.scheduling_failure or pod.trouble or pod.is_gated}
-            unexplained = [uid for child in survey.unready_jobs if (uid := child.job.metadata.uid) not in explained]
-            for uid in unexplained[:MAX_EXAMPLES]:
+            pods = [pod async for pod in leaders if pod.job_uid in unready_uids]
+            pods += [pod for pod in await self._page("Pending", ungated_selector) if pod.job_uid in unready_uids]
+            explained_uids = {pod.job_uid for pod in pods if pod.scheduling_failure or pod.trouble or pod.is_gated}
+            for uid in [uid for uid in unready_uids if uid not in explained_uids][:MAX_EXAMPLES]:
                 running = await self._page("Running", f"{keys.JOB_UID}={uid}")
                 pods += [pod for pod in running if not pod.is_ready and not pod.metadata.leads]
             # A replaced leader has to go to the domain of its followers, which one running follower shows.

@@ -1,6 +1,7 @@
-"""Causes about missing groups of `spec.scheduling`, trees that do not fit, and stalled trees. Pure.
+"""Checks of groups of `spec.scheduling`: missing groups, and groups whose pods have no nodes. Pure.
 
-A group is a PodGroup (of pods) or a CompositePodGroup (of groups). A tree is a root group with all groups below it.
+A group is a PodGroup, whose members are pods, or a CompositePodGroup, whose members are groups. kube-scheduler gives
+nodes to as many members at once as the group demands. A tree is a group without a parent, with all groups below it.
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ _DEFAULT_FIX = (
 _USER_FAULTS = {"FeatureGateDisabled", "APIUnavailable", "CompositePodGroupUnavailable", "FieldDropped", "NameConflict"}
 
 
-def missing_groups(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+def missing_groups(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """No Job starts, as groups cannot be created, or groups of an earlier attempt have to be deleted first."""
     condition = find(case.facts.jobset.status.conditions, keys.GROUPS_READY)
     if case.facts.jobs is None or condition is None or condition.status != "False" or condition.reason == "Suspended":
@@ -45,7 +46,8 @@ def missing_groups(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     level, fix, waiting_jobs = Level.NOTE, "", frozenset[str]()
     if not _has_jobs_without_groups(case):
         level = Level.FAULT if condition.reason in _USER_FAULTS else Level.WAITS
-        fix, waiting_jobs = _FIXES_BY_REASON.get(condition.reason, _DEFAULT_FIX), unexplained & _unstarted_jobs(case)
+        fix = _FIXES_BY_REASON.get(condition.reason, _DEFAULT_FIX)
+        waiting_jobs = unexplained_jobs & _unstarted_jobs(case)
     finding = Finding(level, "groups-not-ready", message, fix=fix, since=condition.last_transition_time)
     yield Answer(finding, waiting_jobs)
 
@@ -59,10 +61,10 @@ def _has_jobs_without_groups(case: Case) -> bool:
     )
 
 
-def tree_restarts(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+def tree_restarts(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """Jobs of a tree wait until all Jobs of an earlier attempt in the tree are gone."""
     old_jobs = case.facts.leftover_pods.keys() | {child.name for child in case.survey.previous_jobs}
-    unstarted_jobs = unexplained & _unstarted_jobs(case)
+    unstarted_jobs = unexplained_jobs & _unstarted_jobs(case)
     for root in _roots(case):
         ending_jobs, waiting_jobs = sorted(old_jobs & _job_names(root)), unstarted_jobs & _job_names(root)
         if ending_jobs and waiting_jobs:
@@ -72,10 +74,10 @@ def tree_restarts(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
             yield Answer(Finding(Level.WAITS, "tree-restarts", message, fix=WAIT_FOR_PODS), waiting_jobs)
 
 
-def waiting_trees(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+def waiting_trees(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """Pods of a tree have no node. The findings say what each group waits for, or why the scheduler reports nothing.
 
-    Later causes explain the Jobs that lack pods.
+    Later checks explain the Jobs that lack pods.
     """
     if case.facts.groups is None or case.facts.pods is None:
         return
@@ -83,7 +85,7 @@ def waiting_trees(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     explained: set[str] = set()
     for root in _roots(case):
         tree = _WaitingTree(case, case.facts.groups, root)
-        jobs_in_tree = {child.name for child in tree.unready_jobs} & unexplained
+        jobs_in_tree = {child.name for child in tree.unready_jobs} & unexplained_jobs
         if jobs_in_tree and tree.pods_without_node:
             findings.append(KeyedFinding(_title(root), tree.key(root), tree.root_finding))
             explained |= jobs_in_tree - {child.name for child in tree.unready_jobs if missing_pods(child.job)}
@@ -114,7 +116,7 @@ class _WaitingTree:
         group_names = {job: group.name for group in root.walk() for job, _ in group.jobs}
         unready_jobs = [case.unready_by_name[job] for job in sorted(group_names) if job in case.unready_by_name]
         groups_of_pods = ((child, child.job.spec.template.spec.pod_group) for child in unready_jobs)
-        # Other causes explain Jobs that run without groups.
+        # Other checks explain Jobs that run without groups.
         self.unready_jobs = [child for child, group in groups_of_pods if group == group_names[child.name]]
         self._waiting_pods: dict[str, list[SeenPod]] = {
             child.name: [pod for pod in case.pods_of(child) if pod.is_live and not pod.spec.node_name]

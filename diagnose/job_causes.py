@@ -1,4 +1,4 @@
-"""Causes about Jobs that do not exist, may not start, are suspended or deleted, or lack pods. Pure."""
+"""Checks of Jobs that do not exist, may not start, are suspended or deleted, or lack pods. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,13 +8,13 @@ from api.batch import pods_at_once
 from api.event import SeenEvent
 from api.jobset import JobSet
 from controllers.planning.child_jobs import Child
-from diagnose.answers import Answer, KeyedFinding, about_jobs
+from diagnose.answers import Answer, KeyedFinding, one_answer_per_key
 from diagnose.case import Case
 from diagnose.ends import deletion_delays, earlier_deletion_delays
 from diagnose.finding import WAIT_FOR_PODS, Finding, Level, pluralize
-from diagnose.manager_causes import RIGHTS_FIX, idle_manager
+from diagnose.fixes import refusal_fix
+from diagnose.manager_causes import RIGHTS_FIX, idle_manager_finding
 from diagnose.quota import QuotaRefusal, quota_refusal, update_refusal
-from diagnose.remedies import refusal_remedy
 from diagnose.survey import missing_pods
 from diagnose.times import seconds_since
 from diagnose.wording import NO_RIGHT
@@ -34,23 +34,21 @@ BEGIN_SECONDS = 30.0
 """Seconds after the completion of a Job within which missing Jobs of the next stage are normal."""
 
 
-def later_stage(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+def later_stage(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """ReplicatedJobs that wait for other ReplicatedJobs (dependsOn, startupPolicy InOrder, executionPolicy)."""
     survey = case.survey
     behind_settled_jobs = survey.rjobs_behind_settled_jobs(_beginning_rjobs(case))
     for name, unmet_text in survey.unmet_texts.items():
         missing_names = [position.name for position in survey.missing_jobs if position.replicated_job.name == name]
         halted_names = [child.name for child in survey.halted_jobs if child.replicated_job == name]
-        if waiting_names := unexplained & {*missing_names, *halted_names}:
+        if waiting_names := unexplained_jobs & {*missing_names, *halted_names}:
             message = f"ReplicatedJob {name} ({pluralize(len(waiting_names), 'Job')}): waits for {unmet_text}"
-            is_next = name in behind_settled_jobs
-            finding = _behind_settled_jobs(case, name, message) if is_next else _behind_waiting_jobs(case, message)
+            if name in behind_settled_jobs:
+                finding = _behind_settled_jobs(case, name, message)
+            else:
+                fix = "see above why those wait; executionPolicy, dependsOn or startupPolicy of the spec sets the order"
+                finding = Finding(Level.WAITS, "later-stage", message, fix=fix, since=_attempt_start(case.facts.jobset))
             yield Answer(finding, waiting_names, is_listed_last=True)
-
-
-def _behind_waiting_jobs(case: Case, message: str) -> Finding:
-    fix = "see above why those wait; executionPolicy, dependsOn or startupPolicy of the spec sets the order"
-    return Finding(Level.WAITS, "later-stage", message, fix=fix, since=_attempt_start(case.facts.jobset))
 
 
 def _behind_settled_jobs(case: Case, name: str, message: str) -> Finding:
@@ -77,7 +75,7 @@ def _behind_settled_jobs(case: Case, name: str, message: str) -> Finding:
 
 
 def _attempt_start(js: JobSet) -> str:
-    """When the attempt began: the latest of the set's creation, its last resumption and its last restart."""
+    """When the attempt began: the latest of the JobSet's creation, its last resumption and its last restart."""
     resumed = find(js.status.conditions, keys.SUSPENDED)
     restart = js.status.last_restart
     return max(
@@ -87,11 +85,11 @@ def _attempt_start(js: JobSet) -> str:
     )
 
 
-@about_jobs
-def failed_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+@one_answer_per_key
+def failed_jobs(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
     """Failed Jobs to which the manager has not applied the failure policy yet."""
     fix = "the manager decides by spec.failurePolicy; if it does not, see the Warnings of the JobSet"
-    for child in (child for child in case.survey.failed_jobs if child.name in unexplained):
+    for child in (child for child in case.survey.failed_jobs if child.name in unexplained_jobs):
         failure = child.job.failure
         since = failure.last_transition_time if failure else ""
         reason = f"{failure.reason}: {failure.message}" if failure else "it says no reason"
@@ -99,13 +97,13 @@ def failed_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindin
         yield KeyedFinding(child.name, reason, Finding(Level.FAULT, "job-failed", message, fix=fix, since=since))
 
 
-def full_queue(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
-    """Jobs that are created or resumed only after the Job controller has started earlier Jobs of the set."""
+def full_queue(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
+    """Jobs that are created or resumed only after the Job controller has started earlier Jobs of the JobSet."""
     survey = case.survey
     queued = (child for child in survey.unready_jobs if child.job.awaits_job_controller)
     queued_names = [child.name for child in queued if not child.deleting]
     absent_names = {position.name for position in survey.missing_jobs} - case.facts.foreign_owners.keys()
-    waiting_names = unexplained & (absent_names | {child.name for child in survey.halted_jobs})
+    waiting_names = unexplained_jobs & (absent_names | {child.name for child in survey.halted_jobs})
     if survey.is_queue_full and waiting_names:
         finding = Finding(
             Level.WAITS,
@@ -117,9 +115,9 @@ def full_queue(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
         yield Answer(finding, waiting_names)
 
 
-def missing_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+def missing_jobs(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """Jobs that do not exist. Another Job has the name, the Jobs were refused, or they are about to be created."""
-    names = [position.name for position in case.survey.missing_jobs if position.name in unexplained]
+    names = [position.name for position in case.survey.missing_jobs if position.name in unexplained_jobs]
     for name in names:
         if name in case.facts.foreign_owners:
             yield Answer(_name_conflict(case, name), frozenset({name}))
@@ -145,7 +143,7 @@ def _absent_jobs(case: Case, names: list[str]) -> Finding:
         return _refused_jobs(case, refusal, len(names), message)
     if case.is_manager_missing:
         return Finding(Level.WAITS, "missing", message, fix="a manager creates them")
-    if manager_finding := idle_manager(case):
+    if manager_finding := idle_manager_finding(case):
         return Finding(Level.FAULT, "missing", message, because=(manager_finding,))
     rjobs = {position.replicated_job.name for position in case.survey.missing_jobs if position.name in names}
     if rjobs <= _beginning_rjobs(case):
@@ -176,7 +174,7 @@ def holds_jobs_back(event: SeenEvent) -> bool:
 
 
 def _beginning_rjobs(case: Case) -> frozenset[str]:
-    """Names of ReplicatedJobs that may start and have no Jobs yet; empty unless a Job of the set completed recently."""
+    """Names of ReplicatedJobs that may start and have no Jobs yet; empty unless a Job has completed recently."""
     jobs, now = case.facts.jobs or (), case.facts.now
     conditions = filter(None, (find(job.status.conditions, keys.JOB_COMPLETE) for job in jobs))
     if not any(seconds_since(complete.last_transition_time, now) <= BEGIN_SECONDS for complete in conditions):
@@ -185,14 +183,14 @@ def _beginning_rjobs(case: Case) -> frozenset[str]:
     return frozenset(position.replicated_job.name for position in case.survey.missing_jobs) - other_rjobs
 
 
-@about_jobs
-def halted_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Jobs that are still suspended although the set is not suspended."""
+@one_answer_per_key
+def halted_jobs(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
+    """Jobs that are still suspended although the JobSet is not suspended."""
     fix = "the manager resumes it by itself; a Job that another controller suspends needs that one"
     if case.facts.jobset.metadata.annotations.get(keys.SKIP_SUSPEND) == "true":
         fix = f"the controller that has suspended it resumes it: annotation {keys.SKIP_SUSPEND} of the JobSet"
     suspended_again = next((event for event in case.recent_warnings if event.reason == keys.JOBS_SUSPENDED_AGAIN), None)
-    for child in (child for child in case.survey.halted_jobs if child.name in unexplained):
+    for child in (child for child in case.survey.halted_jobs if child.name in unexplained_jobs):
         ending_pods = child.job.status.active
         reason = f": {pluralize(ending_pods, 'pod')} of the time before have to end first" if ending_pods else ""
         finding = Finding(Level.WAITS, "halted", f"Job {child.name}: is still suspended{reason}", fix=fix)
@@ -204,26 +202,26 @@ def halted_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindin
         yield KeyedFinding(child.name, bool(ending_pods), finding)
 
 
-def being_deleted(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+def being_deleted(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """Jobs that are being deleted; the manager creates new Jobs when these Jobs are gone."""
-    if names := [child.name for child in case.unready_jobs(unexplained) if child.deleting]:
+    if names := [child.name for child in case.unready_jobs(unexplained_jobs) if child.deleting]:
         message = f"{pluralize(len(names), 'Job', 'is', 'are')} being deleted: {join_names(names)}"
         delays = deletion_delays(case)
         finding = Finding(Level.WAITS, "job-deleted", message, delays, "" if delays else WAIT_FOR_PODS)
         yield Answer(finding, frozenset(names))
 
 
-@about_jobs
-def without_pods(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+@one_answer_per_key
+def without_pods(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
     """Jobs that run and lack pods. Admission has refused the pods, or the Job controller does not create them."""
-    for child in case.unready_jobs(unexplained):
+    for child in case.unready_jobs(unexplained_jobs):
         event, lacking_pods = next(iter(case.refusals(child.job.metadata.uid)), None), missing_pods(child.job)
         if event is None and lacking_pods and not child.job.status.active:
             yield _job_without_pods(case, child)
         elif event is not None and lacking_pods and quota_refusal(event.note) is None:
             pods = pluralize(pods_at_once(child.job.spec), "pod")
             message = f"Job {child.name}: lacks {lacking_pods} of {pods}: {event.reason}: {event.note}"
-            fix = refusal_remedy(case.facts.jobset, event.note)
+            fix = refusal_fix(case.facts.jobset, event.note)
             finding = Finding(Level.FAULT, "pods-refused", message, fix=fix, since=event.first_time)
             yield KeyedFinding(child.name, event.note.replace(child.name, ""), finding)
 
@@ -246,10 +244,10 @@ def _job_without_pods(case: Case, child: Child) -> KeyedFinding:
     return KeyedFinding(child.name, None, finding)
 
 
-def quota_refusals(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+def quota_refusals(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """Jobs whose pods a quota refuses, with one finding for each quota and resource."""
     refused_by_quota: dict[tuple[str, str], list[tuple[Child, SeenEvent, QuotaRefusal]]] = {}
-    for child in case.unready_jobs(unexplained):
+    for child in case.unready_jobs(unexplained_jobs):
         event = next(iter(case.refusals(child.job.metadata.uid)), None)
         if missing_pods(child.job) and event is not None and (quota := quota_refusal(event.note)):
             refused_by_quota.setdefault((quota.quota, quota.resource), []).append((child, event, quota))

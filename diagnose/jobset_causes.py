@@ -1,4 +1,4 @@
-"""Causes about the JobSet as a whole, such as its end, its suspension or its deadline. Pure."""
+"""Checks of the JobSet as a whole, such as its end, its suspension or its deadline. Pure."""
 
 from collections.abc import Iterator
 
@@ -11,14 +11,14 @@ from api.spares import has_nodes_of, running_part, spares_of
 from controllers.planning import finished
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import MAX_CHECKS
-from diagnose import remedies
+from diagnose import fixes
 from diagnose.answers import Answer
 from diagnose.case import LEASE_MARGIN_SECONDS, Case
 from diagnose.disruptions import disruption_fix, disruption_in_history
 from diagnose.ends import WAITS_FOR_NODE, deletion_delays
 from diagnose.finding import WAIT_FOR_PODS, Finding, Level, pluralize
 from diagnose.job_causes import holds_jobs_back
-from diagnose.kubelet import known_remedy
+from diagnose.kubelet import kubelet_fix
 from diagnose.restart_causes import attempt_finding, deadline_fix, decisive_container, why_it_failed
 from diagnose.states import State
 from diagnose.times import age, clock, seconds_since
@@ -27,8 +27,6 @@ from kube.model.jsontree import dig
 from kube.model.meta import find
 from manifests.installed.webhook_switch import State as Webhooks
 
-_FAILURE_POLICY_REASON = "FailurePolicy"
-"""Part of the reasons of Warnings about a restart, which other causes explain."""
 _RESTART_WAITS_FOR_NODE = "RestartWaitsForNode"
 _REASONS_WHILE_WAITING = {
     *(_RESTART_WAITS_FOR_NODE, "LostPodsReplaced", "PVCCreationFailed", "FailedResourcePropagation", "GangWaiting"),
@@ -43,13 +41,13 @@ _WEBHOOK_FIXES = {
     Webhooks.MISSING: "first have the webhooks back, which are not there: jobset webhooks status says how; then ",
     None: "once jobset webhooks status says that they are on, ",
 }
-"""The beginning of the fix for a set without defaults, by the state of the webhooks; None if it is not known."""
+"""The beginning of the fix for a JobSet without defaults, by the state of the webhooks; None if it is not known."""
 _FOREGROUND_FINALIZER = "foregroundDeletion"
 _DEADLINE_FIX = "find out what took so long, delete the JobSet and create it again, if need be with more seconds"
 
 
-def final_state(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
-    """The set is Completed or Failed. The finding says why, by which Job, and after which attempts."""
+def final_state(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
+    """The JobSet is Completed or Failed. The finding says why, by which Job, and after which attempts."""
     js, status = case.facts.jobset, case.facts.jobset.status
     if not status.terminal_state:
         return
@@ -62,32 +60,32 @@ def final_state(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     has_exceeded_deadline = condition is not None and condition.reason == finished.EXCEEDED
     message = ": ".join(filter(None, [reason, decisive_container(status, reason)]))
     because = tuple(attempt_finding(js, failed) for failed in reversed(status.attempt_history))
-    fix = _DEADLINE_FIX if has_exceeded_deadline else _failure_remedy(js, reason)
+    fix = _DEADLINE_FIX if has_exceeded_deadline else _failure_fix(js, reason)
     yield Answer(Finding(Level.FAULT, "failed", message, because, fix, since), state=State.FAILED, is_final=True)
 
 
-def _failure_remedy(js: JobSet, message: str) -> str:
-    """The fix that says how to see why the set failed, and how to run it again or allow more restarts.
+def _failure_fix(js: JobSet, message: str) -> str:
+    """The fix that says how to see why the JobSet failed, and how to run it again or allow more restarts.
 
     `message`: reason and message of the condition Failed.
     """
     failed = js.status.attempt_history[-1] if js.status.attempt_history else None
     max_restarts = js.failure_policy.max_restarts
-    logs = f"{remedies.logs_command(js, failed.failed_job if failed else '')} shows what the failed pod wrote"
-    if failed and (remedy := known_remedy(why_it_failed(failed), js.metadata.namespace, failed.pod, failed.node)):
-        logs = f"{remedy}; {logs}"
+    logs = f"{fixes.logs_command(js, failed.failed_job if failed else '')} shows what the failed pod wrote"
+    if failed and (reason_fix := kubelet_fix(why_it_failed(failed), js.metadata.namespace, failed.pod, failed.node)):
+        logs = f"{reason_fix}; {logs}"
     if failed and (job_deadline_fix := deadline_fix(js, failed)):
-        return f"{job_deadline_fix}; {logs}; to run it again: {remedies.recreation_commands(js)}"
+        return f"{job_deadline_fix}; {logs}; to run it again: {fixes.recreation_commands(js)}"
     retries = "" if max_restarts else "spec.failurePolicy.maxRestarts allows retries"
     if max_restarts and message.startswith("ReachedMaxRestarts"):
         retries = f"a spec.failurePolicy.maxRestarts above {max_restarts} allows more retries"
     rule_fix = disruption_fix(js, failed.failed_job, "") if failed and disruption_in_history(js, failed) else ""
-    rerun = f"fix it and run it again: {remedies.recreation_commands(js)}"
+    rerun = f"fix it and run it again: {fixes.recreation_commands(js)}"
     return "; ".join(filter(None, [logs, rerun, retries, rule_fix]))
 
 
-def deletion(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
-    """The set is being deleted. The finding says why its deletion takes long."""
+def deletion(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
+    """The JobSet is being deleted. The finding says why its deletion takes long."""
     meta, jobs = case.facts.jobset.metadata, case.facts.jobs
     if meta.deletion_timestamp is None:
         return
@@ -108,8 +106,8 @@ def deletion(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     yield Answer(finding, state=State.DELETED, is_final=True)
 
 
-def namespace_deleted(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
-    """The namespace is being deleted. Nothing can be created there, and the set is deleted, too."""
+def namespace_deleted(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
+    """The namespace is being deleted. Nothing can be created there, and the JobSet is deleted, too."""
     js, namespace = case.facts.jobset, case.facts.namespace
     name, file = js.metadata.namespace, f"{js.metadata.name}.yaml"
     if namespace is None or namespace.metadata.deletion_timestamp is None:
@@ -120,15 +118,15 @@ def namespace_deleted(case: Case, _unexplained: frozenset[str]) -> Iterator[Answ
         "namespace-deleted",
         f"its namespace {name} is being deleted with all that is in it, and nothing can be created there",
         because=tuple(Finding(Level.NOTE, "namespace-condition", message) for message in filter(None, messages)),
-        fix=f"to run it later, keep it: {remedies.manifest_command(js)} > {file}; once the namespace is gone, kubectl"
+        fix=f"to run it later, keep it: {fixes.manifest_command(js)} > {file}; once the namespace is gone, kubectl"
         f" create namespace {name} and kubectl create -f {file}",
         since=namespace.metadata.deletion_timestamp,
     )
     yield Answer(finding, state=State.DELETED, is_final=True)
 
 
-def managed_elsewhere(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
-    """Another controller manages the set."""
+def managed_elsewhere(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
+    """Another controller manages the JobSet."""
     js = case.facts.jobset
     if not js.is_ours:
         message = f"spec.managedBy is {js.spec.managed_by}: that controller creates its Jobs, this one leaves it alone"
@@ -137,23 +135,23 @@ def managed_elsewhere(case: Case, _unexplained: frozenset[str]) -> Iterator[Answ
 
 
 def missing_defaults(js: JobSet) -> list[tuple[str, str]]:
-    """Paths of the fields that lack a default of the webhooks, each with the effect on the set."""
+    """Paths of the fields that lack a default of the webhooks, each with the effect on the JobSet."""
     return [(str(path), effect) for path, effect in stored_defaults.missing_defaults(msgspec.to_builtins(js.spec))]
 
 
-def without_defaults(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
-    """The set was stored while no webhook was called, so it lacks defaults."""
+def without_defaults(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
+    """The JobSet was stored while no webhook was called, so it lacks defaults."""
     js = case.facts.jobset
     if missing := missing_defaults(js):
         effects = " and ".join(dict.fromkeys(effect for _, effect in missing))
         paths = join_names([path for path, _ in missing])
         message = f"stored without defaults, as no webhook was called: {effects} ({paths})"
-        fix = f"{_WEBHOOK_FIXES[case.facts.webhook_state]}make it again: {remedies.recreation_command(js)}"
+        fix = f"{_WEBHOOK_FIXES[case.facts.webhook_state]}make it again: {fixes.recreation_command(js)}"
         yield Answer(Finding(Level.NOTE, "without-defaults", message, fix=fix))
 
 
-def suspension(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
-    """The user, or a queue, has suspended the set."""
+def suspension(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
+    """The user, or a queue, has suspended the JobSet."""
     js = case.facts.jobset
     if not js.spec.suspend:
         return
@@ -170,7 +168,7 @@ def suspension(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
         missing_kueue = "" if case.facts.has_kueue else ", and there is no Kueue here"
         message += f"; it is in the Kueue queue {queue}{missing_kueue}"
     if queue and case.facts.has_kueue:
-        fix = f"Kueue resumes it when queue {queue} admits it: {remedies.workloads_command(js)} says when"
+        fix = f"Kueue resumes it when queue {queue} admits it: {fixes.workloads_command(js)} says when"
     elif not queue and (template_queue := _queue_of_template(js)):
         name, label = template_queue
         message += f"; the label {keys.QUEUE_NAME} is on the template of {name}: Kueue looks for it on the JobSet"
@@ -181,7 +179,7 @@ def suspension(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     if admission := next((condition for condition in admissions if condition.status == "True"), None):
         cause, since = "admitted-not-resumed", admission.last_transition_time
         message += "; Kueue has admitted it and holds quota for it, but has not resumed it"
-        show = f"{remedies.workloads_command(js)} -o yaml shows the admission"
+        show = f"{fixes.workloads_command(js)} -o yaml shows the admission"
         fix = f"if this lasts, Kueue's log says what refuses its update; {show}"
     yield Answer(Finding(Level.WAITS, cause, message, because, fix, since), state=State.SUSPENDED, is_final=True)
 
@@ -195,8 +193,8 @@ def _queue_of_template(js: JobSet) -> tuple[str, str] | None:
     return None
 
 
-def active_deadline(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
-    """A note on how long the set may still run, or that its deadline has no effect."""
+def active_deadline(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
+    """A note on how long the JobSet may still run, or that its deadline has no effect."""
     js, now = case.facts.jobset, case.facts.now
     seconds = js.spec.active_deadline_seconds
     if seconds is None or not js.status.replicated_jobs_status or case.has_gate_warning(finished.GATE):
@@ -214,7 +212,7 @@ def active_deadline(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer
     yield Answer(Finding(Level.NOTE, "active-deadline", message, fix=fix, since=start))
 
 
-def start_timeout(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+def start_timeout(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """A note on how long the oldest pending pod may still take, or that no manager enforces startTimeoutSeconds."""
     seconds, now = case.facts.jobset.failure_policy.start_timeout_seconds, case.facts.now
     if seconds is None or case.has_gate_warning(START_TIMEOUT_GATE):
@@ -237,8 +235,8 @@ def start_timeout(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     yield Answer(Finding(Level.NOTE, "start-timeout", message, fix=fix, since=since))
 
 
-def avoided_nodes(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
-    """A note on nodes that failed the set: whether new pods avoid them, and for how long."""
+def avoided_nodes(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
+    """A note on nodes that failed the JobSet: whether new pods avoid them, and for how long."""
     js, now = case.facts.jobset, case.facts.now.isoformat()
     policy, avoided_names = js.failure_policy.avoid_nodes, {node.name for node in nodes_to_avoid(js, now)}
     if policy is None:
@@ -256,8 +254,8 @@ def avoided_nodes(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     yield Answer(Finding(Level.NOTE, "avoided-nodes", message, because=tuple(because)))
 
 
-def maintenance_notice(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
-    """A note on nodes that the set will leave for their maintenance, and when."""
+def maintenance_notice(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
+    """A note on nodes that the JobSet will leave for their maintenance, and when."""
     status = case.facts.jobset.status
     notice = status.maintenance
     if notice is None or not notice.move_time or status.terminal_state:
@@ -270,7 +268,7 @@ def maintenance_notice(case: Case, _unexplained: frozenset[str]) -> Iterator[Ans
     yield Answer(Finding(Level.NOTE, "maintenance-notice", message, since=notice.notice_time))
 
 
-def reduced_replicas(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+def reduced_replicas(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """Notes on ReplicatedJobs that run with fewer Jobs than the spec has, until there is room for more."""
     js = case.facts.jobset
     if js.status.terminal_state:
@@ -286,7 +284,7 @@ def reduced_replicas(case: Case, _unexplained: frozenset[str]) -> Iterator[Answe
         yield Answer(Finding(Level.NOTE, "reduced-replicas", message, since=entry.since))
 
 
-def missing_spares(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+def missing_spares(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """Notes on ReplicatedJobs of spares that hold no places, or in which a spare is not ready."""
     js = case.facts.jobset
     spares = {rjob.name: rjob for rjob in spares_of(js)}
@@ -308,7 +306,7 @@ def missing_spares(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]
             yield Answer(Finding(Level.NOTE, "missing-spares", message))
 
 
-def unreadable_jobs(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+def unreadable_jobs(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """The user may not list Jobs. The findings are what the status says about the Jobs."""
     if case.facts.jobs is not None:
         return
@@ -324,21 +322,21 @@ def unreadable_jobs(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer
         yield Answer(Finding(Level.WAITS if settled < rjob.replicas else Level.FINE, "status", message))
 
 
-def warnings(case: Case, _unexplained: frozenset[str]) -> list[Answer]:
-    """Recent Warnings of the manager that no other cause explains, one for each reason."""
+def warnings(case: Case, _unexplained_jobs: frozenset[str]) -> list[Answer]:
+    """Recent Warnings of the manager that no other check explains, one for each reason."""
     are_pods_unknown = case.facts.jobs is None or (bool(case.survey.unready_jobs) and case.facts.pods is None)
     pod_reasons = set() if are_pods_unknown else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
     has_dead_node = any(delay.cause == WAITS_FOR_NODE for delay in deletion_delays(case))
     node_reasons = {_RESTART_WAITS_FOR_NODE} if has_dead_node else set()
     obsolete_reasons = set() if are_pods_unknown or case.survey.unsettled_names else _REASONS_WHILE_WAITING
     halted_reasons = {keys.JOBS_SUSPENDED_AGAIN} if case.survey.halted_jobs else set()
-    reasons_of_causes = {keys.JOB_CREATION_FAILED, *pod_reasons, *node_reasons, *obsolete_reasons, *halted_reasons}
+    explained_reasons = {keys.JOB_CREATION_FAILED, *pod_reasons, *node_reasons, *obsolete_reasons, *halted_reasons}
     has_absent_jobs = any(position.name not in case.facts.foreign_owners for position in case.survey.due_jobs)
     by_reason: dict[str, Finding] = {}
     for event in case.recent_warnings:
         if (
-            event.reason in reasons_of_causes
-            or _FAILURE_POLICY_REASON in event.reason
+            event.reason in explained_reasons
+            or "FailurePolicy" in event.reason  # about a restart: see diagnose/restart_causes.py
             or (has_absent_jobs and holds_jobs_back(event))
         ):
             continue

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from api.event import SeenEvent
 from api.pending import Trouble, clean_words, trouble_of
 from diagnose.facts import SeenPod
-from diagnose.remedies import find_fix
+from diagnose.fixes import find_fix
 
 _SIGKILL_CODE = 137
 _EXIT_CODES = {
@@ -25,7 +25,6 @@ _EXIT_CODES = {
     143: "ended from outside, SIGTERM",
 }
 """Meanings of exit codes of shells and container runtimes."""
-_NOT_FOR_MEMORY = "killed, SIGKILL; the kubelet does not say OOMKilled"
 _FAILED_PROBE = re.compile("(Startup|Liveness|Readiness) probe (failed|errored)")
 _ENDING_WARNINGS = re.compile("^Unhealthy: (Startup|Liveness) probe|^FailedPostStartHook")
 """Reasons and notes of Warnings about probes and hooks that made a kubelet end a container."""
@@ -37,7 +36,7 @@ _REFUSED_FIX = (
     "the kubelet of node {node} refused it after it was bound: kubectl describe node {node} shows what the node has"
     " left, and its labels; a device plugin there may have to be restarted"
 )
-_REMEDIES: dict[str, str] = {
+_FIXES: dict[str, str] = {
     "ErrImage|ImagePullBackOff|InvalidImageName|ImageInspectError": (
         "{describe} says more: correct the image or, for a private registry, imagePullSecrets in a new JobSet"
     ),
@@ -135,14 +134,14 @@ def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
         reason_text = _warning_text(ending_warning) if ending_warning else str(trouble)
         words = f"{trouble}; {reason_text}" if ending_warning else reason_text
         kind = (trouble.container, trouble.reason, trouble.last_end)
-        return Reason(kind, words, _remedy(pod, reason_text, trouble.container))
+        return Reason(kind, words, _pod_fix(pod, reason_text, trouble.container))
     start_warning = next((event for event in warnings if _START_FAILURES.search(event.reason)), None)
     if pod.status.phase == "Pending" and start_warning is not None:
         words = f"{start_warning.reason}: {clean_words(start_warning.note)}"
-        return Reason((start_warning.reason, words.replace(pod.name, "")), words, _remedy(pod, words))
+        return Reason((start_warning.reason, words.replace(pod.name, "")), words, _pod_fix(pod, words))
     if probe_warning is not None:
         words = _warning_text(probe_warning)
-        return Reason((words,), words, _remedy(pod, words), may_become_ready=True)
+        return Reason((words,), words, _pod_fix(pod, words), may_become_ready=True)
     return None
 
 
@@ -158,22 +157,22 @@ def _warning_text(event: SeenEvent) -> str:
     return clean_words(f"{note} (container {container[1]})" if container else note)
 
 
-def _remedy(pod: SeenPod, words: str, container: str = "") -> str:
+def _pod_fix(pod: SeenPod, words: str, container: str = "") -> str:
     """The fix for a message of the kubelet about a live pod, or about a container of the pod."""
     pod_arguments = f"-n {pod.metadata.namespace} {pod.name}"
     logs = f"kubectl logs {pod_arguments}" + (f" -c {container} --previous" if container else "")
-    remedy = known_remedy(words, pod.metadata.namespace, pod.name, pod.spec.node_name, logs)
-    return remedy or f"{logs}, kubectl describe pod {pod_arguments}"
+    fix = kubelet_fix(words, pod.metadata.namespace, pod.name, pod.spec.node_name, logs)
+    return fix or f"{logs}, kubectl describe pod {pod_arguments}"
 
 
-def known_remedy(words: str, namespace: str, pod: str, node: str, logs: str = "") -> str:
+def kubelet_fix(words: str, namespace: str, pod: str, node: str, logs: str = "") -> str:
     """The fix for a message of the kubelet about a pod; empty for unknown messages.
 
     `logs`: a command that shows the logs of the pod.
     """
     describe = f"kubectl describe pod -n {namespace} {pod}"
     values = {"namespace": namespace, "node": node or "NODE", "describe": describe}
-    return find_fix(_REMEDIES, words, logs=logs, **values).removesuffix("; ")
+    return find_fix(_FIXES, words, logs=logs, **values).removesuffix("; ")
 
 
 def meaning_of(code: int | None, *, is_from_kubelet: bool) -> str:
@@ -181,7 +180,9 @@ def meaning_of(code: int | None, *, is_from_kubelet: bool) -> str:
 
     `is_from_kubelet`: the kubelet reported the end of the container, so it would have said OOMKilled.
     """
-    return _NOT_FOR_MEMORY if is_from_kubelet and code == _SIGKILL_CODE else _EXIT_CODES.get(code or 0, "")
+    if is_from_kubelet and code == _SIGKILL_CODE:
+        return "killed, SIGKILL; the kubelet does not say OOMKilled"
+    return _EXIT_CODES.get(code or 0, "")
 
 
 def how_it_failed(pod: SeenPod) -> str:

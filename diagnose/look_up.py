@@ -1,4 +1,4 @@
-"""Reads objects that only some causes need, such as claims, nodes, events and the pods of the manager.
+"""Reads objects that only some checks need, such as claims, nodes, events and the pods of the manager.
 
 Each function reads a bounded number of objects. If the user lacks a right, this is noted in the `Reader`.
 """
@@ -190,7 +190,7 @@ async def late_agent_pods(reader: Reader, js: JobSet, job_uids: Container[str]) 
 
 
 async def disruption_events(reader: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
-    """Events with a reason of `DISRUPTION_REASONS` about pods of the set, newest first."""
+    """Events with a reason of `DISRUPTION_REASONS` about pods of the JobSet, newest first."""
     disruptions: list[SeenEvent] = []
     with reader.noting():  # a missing right is noted where the Warnings are read
         for reason in DISRUPTION_REASONS:

@@ -9,8 +9,8 @@ from api.node_offers import format_amount, format_number
 from diagnose.case import Case
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level
+from diagnose.fixes import recreation_command
 from diagnose.nodes import Nodes, shape_of
-from diagnose.remedies import recreation_command
 from diagnose.wording import MISFIT, MISSING_FEATURE, insufficient
 from kube.model.field import join_names
 from kube.model.requests import Amount

@@ -18,8 +18,6 @@ class Resources(Base, frozen=True, kw_only=True):
 
 
 class _RestartRule(Base, frozen=True, kw_only=True):
-    """core/v1 ContainerRestartRule."""
-
     action: str = ""
 
 
@@ -28,8 +26,6 @@ class _Present(Base, frozen=True, kw_only=True):
 
 
 class _ReadinessGate(Base, frozen=True, kw_only=True):
-    """core/v1 PodReadinessGate."""
-
     condition_type: str = ""
 
 

@@ -11,7 +11,7 @@ from api.batch import LabelledIdentity
 from api.node_offers import device_meant, devices, format_amount, format_number, offers_of
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.needs import SeenSpec
-from diagnose.taints import Taint, blocking_taint, taint_counts_text, taint_remedy, tainted_nodes_text
+from diagnose.taints import Taint, blocking_taint, taint_counts_text, taint_fix, tainted_nodes_text
 from kube.model.field import MAX_NAMES, join_names
 from kube.model.meta import JSON, Base
 from kube.model.requests import Amount, Amounts, exceeding_resources, sum_requests
@@ -19,10 +19,8 @@ from kube.model.suggest import nearest
 
 _DEFAULT_MAX_PODS = 110
 """The limit of pods on a node that reports no limit. It is the default of the kubelet."""
-
-
 FITS_NOWHERE = frozenset({"no-such-label", "no-such-resource", "too-large"})
-"""Causes of findings about a pod that fits on none of the present nodes, even if they are idle."""
+"""Values of `cause` of findings about a pod that fits on no node, even if all nodes are idle."""
 _OTHER_LABEL = "write another one in a new JobSet, "
 """The beginning of a fix if no similar label is known."""
 
@@ -82,19 +80,17 @@ def _cache_by_shape(
     @wraps(method)
     def cached_method(nodes: "Nodes", spec: SeenSpec, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         key = method, shape_of(spec), args, tuple(kwargs.items())
-        if key not in nodes.cache:
-            nodes.cache[key] = method(nodes, spec, *args, **kwargs)
-        result: _R = nodes.cache[key]
+        result: _R = nodes.cache[key] if key in nodes.cache else method(nodes, spec, *args, **kwargs)
+        nodes.cache[key] = result
         return result
 
     return cached_method
 
 
 class Nodes:
-    """All nodes of a cluster. `cache`: results of its methods."""
+    """All nodes of a cluster. `label_keys`: the labels to keep; None for all. `cache`: results of methods."""
 
     def __init__(self, nodes: Iterable[SeenNode] = (), label_keys: frozenset[str] | None = None) -> None:
-        """`label_keys`: keys of the labels to keep; None keeps all labels."""
         self.cache: dict[tuple[object, ...], Any] = {}
         self._nodes: list[_Node] = []
         self._kept_keys = label_keys
@@ -164,7 +160,7 @@ class Nodes:
         own_pods = f"; {pluralize(running, 'pod', 'of its own holds', 'of its own hold')} them now" if running else ""
         taints_by_node = self.blocking_taints(spec)
         message = f"of the {wanted} pods of its ReplicatedJob {fit}{own_pods}{tainted_nodes_text(taints_by_node)}"
-        fix = f"{taint_remedy(taints_by_node)}; or " if taints_by_node else ""
+        fix = f"{taint_fix(taints_by_node)}; or " if taints_by_node else ""
         fix += "add nodes, or run fewer pods at once: lower replicas or parallelism in a new JobSet"
         fix += "; as it is, the others run when some of its pods have ended"
         return Finding(Level.FAULT, "too-many-at-once", message, fix=fix)
@@ -190,7 +186,7 @@ class Nodes:
         }
 
     def shortage(self, needs: Amounts) -> Finding | None:
-        """The finding about a resource of which all nodes have less than `needs`, which all pods of a set request."""
+        """The finding about a resource of which all nodes together have less than `needs`, the requests of a JobSet."""
         offered = sum_requests((node.offers, 1) for node in self._nodes)
         for name in exceeding_resources(needs, offered)[:1]:
             need = f"the pods of its JobSet need {format_amount(needs[name], name)} in all"
@@ -206,7 +202,7 @@ class Nodes:
 
         If the pod does not fit on any idle node, the level is FAULT. If it fits on idle nodes, the level is WAITS, and
         the message says on how many. The message is a sentence about the pod.
-        `recreate` is a command that creates the set again with `{old}` replaced by `{new}`.
+        `recreate` is a command that creates the JobSet again with `{old}` replaced by `{new}`.
         """
         needs = spec.requests()
         if not self._nodes:
@@ -227,7 +223,7 @@ class Nodes:
         message = f"{nodes_in_use} of {pluralize(len(self._nodes), 'node')} could take it, and too little is free there"
         message += tainted_nodes_text(taints_by_node)
         temporary_taints = {name: taint for name, taint in taints_by_node.items() if taint.is_temporary}
-        fix = f"{taint_remedy(temporary_taints)}; or " if temporary_taints else ""
+        fix = f"{taint_fix(temporary_taints)}; or " if temporary_taints else ""
         fix += "wait for other pods to end, or add nodes; kubectl describe nodes shows what is allocated on each"
         return Finding(Level.WAITS, "in-use", message, fix=fix)
 
@@ -330,7 +326,7 @@ def _taint_finding(taints_by_node: Mapping[str, Taint]) -> Finding:
     """The finding that every node with room for the pod has a taint that the pod does not tolerate."""
     nodes = pluralize(len(taints_by_node), "node")
     message = f"it does not tolerate the taints of {nodes} that could hold it: {taint_counts_text(taints_by_node)}"
-    return Finding(Level.FAULT, "tainted", message, fix=taint_remedy(taints_by_node))
+    return Finding(Level.FAULT, "tainted", message, fix=taint_fix(taints_by_node))
 
 
 def _offers_command(resource: str) -> str:

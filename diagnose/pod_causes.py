@@ -1,4 +1,8 @@
-"""Causes about pods: a leader without a domain, followers that wait for their leader, pods that cannot run. Pure."""
+"""Checks of pods: leaders without a domain, followers that wait for their leader, and pods that do not run. Pure.
+
+The leader of a Job is its pod with index 0, and followers are its other pods. If the Job has exclusive placement, the
+leader chooses the domain (such as a rack), and a scheduling gate holds the followers back until it has a node.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,17 +14,17 @@ from api.names import namespaced_job
 from api.pending import clean_words
 from api.pod import DEFAULT_SCHEDULER, PodCondition
 from controllers.planning.child_jobs import Child
-from diagnose.answers import KeyedFinding, about_jobs
+from diagnose.answers import KeyedFinding, one_answer_per_key
 from diagnose.back_off import earlier_failures_text, ready_count
 from diagnose.case import Case
 from diagnose.claims import unbound_claim
 from diagnose.domains import GUIDE, article, domain_findings, domain_of_job, excluded_by_jobs, noun
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level, pluralize
+from diagnose.fixes import logs_command, recreation_command, scheduling_fix
 from diagnose.kubelet import Reason, crash_loop, why_unready
 from diagnose.misfits import misfit
 from diagnose.nodes import FITS_NOWHERE
-from diagnose.remedies import logs_command, other_scheduler, recreation_command, scheduling_remedy
 from diagnose.times import seconds_since
 
 SCHEDULER_SECONDS = 30.0
@@ -33,10 +37,10 @@ _PLACED = "the leader is placed"
 """The state of a leader with a node, for messages about its followers."""
 
 
-@about_jobs
-def leader_waits(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+@one_answer_per_key
+def leader_waits(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
     """The leader of an exclusive Job has no node: the scheduler's reason, and the Jobs that hold the domains."""
-    for child, topology, leader in _exclusive_jobs(case, unexplained):
+    for child, topology, leader in _exclusive_jobs(case, unexplained_jobs):
         if condition := leader.scheduling_failure:
             key = topology, _domain_of_followers(case, child, topology), condition.message, leader.spec.priority
             yield KeyedFinding(child.name, key, partial(_leader_waits, case, child, leader, condition))
@@ -49,7 +53,7 @@ def _domain_of_followers(case: Case, child: Child, topology: str) -> str:
 
 def _leader_waits(case: Case, child: Child, leader: SeenPod, condition: PodCondition) -> Finding:
     """The finding about a leader without a node, for the Job `child`."""
-    topology, gated = leader.metadata.topology or "", _gated_followers(case, child)
+    topology, gated = leader.metadata.topology or "", case.facts.gated_followers.get(child.job.metadata.uid, 0)
     problem = misfit(case, leader)
     waiting_text = f"; {pluralize(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
     domain_noun, followers_domain = noun(topology), _domain_of_followers(case, child, topology)
@@ -78,11 +82,12 @@ def _pods_for_autoscaler(gated_count: int, topology: str) -> Finding:
     return Finding(Level.NOTE, "autoscaler", message, fix=fix)
 
 
-@about_jobs
-def leader_without_domain(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+@one_answer_per_key
+def leader_without_domain(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
     """The leader is on a node without a domain, so its followers cannot be placed."""
-    for child, topology, leader in _exclusive_jobs(case, unexplained):
-        if _gated_followers(case, child) and (missing_domain_text := _missing_domain_text(case, topology, leader)):
+    for child, topology, leader in _exclusive_jobs(case, unexplained_jobs):
+        missing_domain_text = _missing_domain_text(case, topology, leader)
+        if missing_domain_text and child.job.metadata.uid in case.facts.gated_followers:
             message = f"Job {child.name}: its followers do not know where to go: {missing_domain_text}"
             fix = f"kubectl label node NODE {topology}=VALUE, or delete the leader pod: its Job makes a new one"
             finding = Finding(Level.FAULT, "leader-without-domain", message, fix=fix)
@@ -99,14 +104,14 @@ def _missing_domain_text(case: Case, topology: str, leader: SeenPod) -> str:
     return f"leader pod {leader.name} is on node {node}, which lacks the label {topology}"
 
 
-@about_jobs
-def followers_wait(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+@one_answer_per_key
+def followers_wait(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
     """Followers are gated although their leader does not wait for the scheduler."""
     level, placed_fix = Level.WAITS, "the manager lifts the gate; if it does not, see its log"
     if case.is_manager_missing:
         level, placed_fix = Level.FAULT, "a manager lifts the gate"
-    for child in case.unready_jobs(unexplained):
-        if number := _gated_followers(case, child):
+    for child in case.unready_jobs(unexplained_jobs):
+        if number := case.facts.gated_followers.get(child.job.metadata.uid):
             state = _leader_state(case, child)
             fix = placed_fix if state == _PLACED else "look again in a moment"
             message = f"Job {child.name}: {pluralize(number, 'follower', 'is', 'are')} gated: {state}"
@@ -124,8 +129,14 @@ def _leader_state(case: Case, child: Child) -> str:
         return "the leader pod is being deleted or has ended, and there is no new one yet"
     if leader.spec.node_name:
         return _PLACED
-    scheduler = other_scheduler(leader)
+    scheduler = _named_scheduler(leader)
     return f"{f'scheduler {scheduler}' if scheduler else 'the scheduler'} has not looked at the leader pod yet"
+
+
+def _named_scheduler(pod: SeenPod) -> str:
+    """The schedulerName of a pod without a node; empty for the default scheduler, or if the pod has a node."""
+    name = pod.spec.scheduler_name
+    return "" if pod.spec.node_name or name == DEFAULT_SCHEDULER else name
 
 
 _FIXES_BY_GATE = {
@@ -134,20 +145,20 @@ _FIXES_BY_GATE = {
 }
 
 
-@about_jobs
-def gated_pods(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Pods with scheduling gates, but for the gate of followers."""
-    for child, pods in case.pods_where(unexplained, lambda pod: pod.is_gated):
+@one_answer_per_key
+def gated_pods(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
+    """Pods with scheduling gates other than the gate of followers."""
+    for child, pods in case.pods_where(unexplained_jobs, lambda pod: pod.is_gated):
         gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
         fix = _FIXES_BY_GATE.get(gates, "the controller that the gate is named after has to lift it")
         message = f"Job {child.name}: {pods_are(pods)} held back by scheduling gate {gates}"
         yield KeyedFinding(child.name, gates, Finding(Level.WAITS, "gated", message, fix=fix))
 
 
-@about_jobs
-def unscheduled_pods(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+@one_answer_per_key
+def unscheduled_pods(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods for which the scheduler finds no node."""
-    for child, pods in case.pods_where(unexplained, lambda pod: pod.scheduling_failure is not None):
+    for child, pods in case.pods_where(unexplained_jobs, lambda pod: pod.scheduling_failure is not None):
         if condition := pods[0].scheduling_failure:
             problem, domain = _why_no_node(case, pods[0]), domain_of_job([pods[0]], pods[0].metadata.topology or "")
             location = f" in {domain}" if domain else ""
@@ -177,13 +188,13 @@ def _why_unscheduled(child: Child, pod: SeenPod, problem: Finding | None, messag
         return Finding(Level.WAITS, "unscheduled", scheduler_text, fix=fix)
     if problem is not None:
         return replace(problem, because=(Finding(Level.NOTE, "scheduler", f"kube-scheduler: {scheduler_text}"),))
-    return Finding(Level.WAITS, "unscheduled", scheduler_text, fix=scheduling_remedy(pod, message))
+    return Finding(Level.WAITS, "unscheduled", scheduler_text, fix=scheduling_fix(pod, message))
 
 
-@about_jobs
-def without_device_claim(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+@one_answer_per_key
+def without_device_claim(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods that the scheduler ignores because their ResourceClaim, or the template of the claim, is missing."""
-    for child, pods in case.pods_where(unexplained, lambda pod: pod.is_unhandled and bool(pod.spec.resource_claims)):
+    for child, pods in case.pods_where(unexplained_jobs, lambda pod: pod.is_unhandled and pod.spec.resource_claims):
         missing_text, fix = _missing_device_claim(case, pods[0])
         if missing_text:
             created = pods[0].metadata.creation_timestamp or ""
@@ -201,7 +212,7 @@ def _missing_device_claim(case: Case, pod: SeenPod) -> tuple[str, str]:
     missing = next((name for name in names if case.facts.device_claim_exists.get(name) is False), "")
     if missing:
         return f"there is no ResourceClaim {missing}", _device_claim_fix("ResourceClaim", missing, namespace)
-    note = next((event.note for event in case.warnings_about(pod) if event.reason == _CLAIM_NOT_MADE), "")
+    note = next((event.note for event in case.pod_warnings.get(pod.name, ()) if event.reason == _CLAIM_NOT_MADE), "")
     if template := _NO_CLAIM_TEMPLATE.search(note):
         name = clean_words(template[1])
         return f"there is no ResourceClaimTemplate {name}", _device_claim_fix("ResourceClaimTemplate", name, namespace)
@@ -214,11 +225,11 @@ def _device_claim_fix(kind: str, name: str, namespace: str) -> str:
     return f"create {kind} {name}, or see why what makes it, such as a ComputeDomain, has not: {listing}"
 
 
-@about_jobs
-def pods_without_scheduler(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+@one_answer_per_key
+def pods_without_scheduler(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods without a message of their scheduler, which does not run or does not exist."""
-    for child, pods in case.pods_where(unexplained, lambda pod: pod.is_unhandled):
-        scheduler, created = other_scheduler(pods[0]), pods[0].metadata.creation_timestamp or ""
+    for child, pods in case.pods_where(unexplained_jobs, lambda pod: pod.is_unhandled):
+        scheduler, created = _named_scheduler(pods[0]), pods[0].metadata.creation_timestamp or ""
         is_late = seconds_since(created, case.facts.now, unknown=0) > SCHEDULER_SECONDS
         subject = "kube-scheduler has not looked at it"
         fix = "kubectl get pods -n kube-system -l component=kube-scheduler shows whether it runs"
@@ -233,15 +244,15 @@ def pods_without_scheduler(case: Case, unexplained: frozenset[str]) -> Iterator[
             yield KeyedFinding(child.name, scheduler, finding)
 
 
-@about_jobs
-def failing_containers(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+@one_answer_per_key
+def failing_containers(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods with a container that cannot start or keeps failing: one finding for each Job and reason."""
     for child, pods in case.pods_where(
-        unexplained, lambda pod: pod.is_live and bool(pod.spec.node_name) and not pod.is_ready
+        unexplained_jobs, lambda pod: pod.is_live and pod.spec.node_name and not pod.is_ready
     ):
         pods_by_kind: dict[tuple[str, ...], list[tuple[SeenPod, Reason]]] = {}
         for pod in pods:
-            reason = why_unready(pod, case.warnings_about(pod))
+            reason = why_unready(pod, case.pod_warnings.get(pod.name, ()))
             if reason is not None and not reason.may_become_ready:
                 pods_by_kind.setdefault(reason.kind, []).append((pod, reason))
         for kind, pods_and_reasons in pods_by_kind.items():
@@ -251,10 +262,10 @@ def failing_containers(case: Case, unexplained: frozenset[str]) -> Iterator[Keye
             yield KeyedFinding(child.name, kind, Finding(Level.FAULT, cause, message, fix=reason.fix))
 
 
-@about_jobs
-def unready_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Jobs that are not ready for no other cause: their pods start, or run and are not ready."""
-    for child in case.unready_jobs(unexplained):
+@one_answer_per_key
+def unready_jobs(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
+    """Jobs that no other check explains: their pods start, or run and are not ready."""
+    for child in case.unready_jobs(unexplained_jobs):
         pods = [pod for pod in case.pods_of(child) if pod.is_live and not pod.is_ready]
         starting_pods = [pod for pod in pods if pod.status.phase == "Pending"]
         failures_text = earlier_failures_text(case, child)
@@ -267,7 +278,7 @@ def unready_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindi
             logs = logs_command(case.facts.jobset, child.name, init_container)
             fix = logs if init_container else f"{logs} shows what the failed pod wrote" if failures_text else ""
         elif pods:
-            reason = next(filter(None, (why_unready(pod, case.warnings_about(pod)) for pod in pods)), None)
+            reason = next(filter(None, (why_unready(pod, case.pod_warnings.get(pod.name, ())) for pod in pods)), None)
             message += f"; {pods_are(pods)} running, not ready" + (f": {reason.words}" if reason else "")
             fix = reason.fix if reason else _missing_for_readiness(pods[0])
         elif case.facts.pods is None:
@@ -296,17 +307,13 @@ def _missing_for_readiness(pod: SeenPod) -> str:
     return f"look again in a moment; kubectl describe pod -n {pod.metadata.namespace} {pod.name} shows its conditions"
 
 
-def _exclusive_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[tuple[Child, str, SeenPod]]:
+def _exclusive_jobs(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[tuple[Child, str, SeenPod]]:
     """Jobs with exclusive placement that are not ready and have a live leader: Job, topology key, leader."""
-    for child in case.unready_jobs(unexplained):
+    for child in case.unready_jobs(unexplained_jobs):
         leader = case.leaders.get(child.job.metadata.uid)
         topology = None if leader is None else leader.metadata.topology
         if leader is not None and topology is not None and leader.is_live:
             yield child, topology, leader
-
-
-def _gated_followers(case: Case, child: Child) -> int:
-    return case.facts.gated_followers.get(child.job.metadata.uid, 0)
 
 
 def _scheduler_message(condition: PodCondition) -> str:

@@ -60,7 +60,7 @@ class QuotaRefusal:
         return self.is_gone or self.needs <= self.left
 
     def fix(self, namespace: str, objects: int, total: int) -> str:
-        """The fix for `objects` that are refused. `total`: the number of such objects when the set is complete."""
+        """The fix for `objects` that are refused. `total`: the number of such objects when the JobSet is complete."""
         enough_amount = self._number(self.limit - self.left + self.needs * objects)
         patch = f'{{"spec":{{"hard":{{"{self.resource}":"{enough_amount}"}}}}}}'
         raise_command = f"kubectl patch quota {self.quota} -n {namespace} --type=merge -p '{patch}'"

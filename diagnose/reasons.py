@@ -1,7 +1,8 @@
-"""Computes the explanation of a JobSet from facts, by all causes in their order. Pure.
+"""Computes the explanation of a JobSet from facts: runs all checks, and puts their findings into one tree. Pure.
 
-To add a cause, write a function of the type `Cause` and add it to `CAUSES`. A cause gets the names of the Jobs that no
-earlier cause has explained. The findings are listed in the order of the causes.
+A check is a function that looks for one cause why the JobSet waits. It answers with findings, and with the names of the
+Jobs that each finding explains. Later checks get only the names of the Jobs that are still unexplained, so the order of
+`CHECKS` decides which cause is named. To add a check, write a function of the type `Check` and add it to `CHECKS`.
 """
 
 from collections.abc import Iterator
@@ -17,14 +18,14 @@ from diagnose import (
     pod_causes,
     restart_causes,
 )
-from diagnose.answers import Answer, Cause
+from diagnose.answers import Answer, Check
 from diagnose.case import Case, sort_facts
 from diagnose.facts import Facts
 from diagnose.finding import Finding, Level, pluralize
-from diagnose.remedies import IN_NEW_JOBSET, recreation_commands
+from diagnose.fixes import IN_NEW_JOBSET, recreation_commands
 from diagnose.states import State
 
-CAUSES: tuple[Cause, ...] = (
+CHECKS: tuple[Check, ...] = (
     jobset_causes.final_state,
     jobset_causes.deletion,
     jobset_causes.namespace_deleted,
@@ -81,10 +82,10 @@ class Explanation:
     """The explanation why a JobSet is in its state.
 
     - `headline`: follows the state in the first line; may be empty.
-    - `root`: the finding about the whole set. Its level is the worst level below it. Its `since` is the earliest of
+    - `root`: the finding about the whole JobSet. Its level is the worst level below it. Its `since` is the earliest of
       the findings that are more than a note.
     - `unread_notes`: sentences about facts that could not be read.
-    - `new_jobset`: commands that create the set again with a change; empty if no fix needs a new set.
+    - `new_jobset`: commands that create the JobSet again with a change; empty if no fix needs a new JobSet.
     """
 
     namespace: str
@@ -97,40 +98,40 @@ class Explanation:
 
 
 def explain(facts: Facts) -> Explanation:
-    """The explanation of a JobSet. Its last recovery comes after all other findings."""
+    """The explanation of a JobSet. The finding about its last recovery comes last."""
     case = sort_facts(facts)
     answers = sorted(_answers(case), key=lambda answer: answer.is_listed_last)
     answers += restart_causes.last_recovery(case)
     meta = facts.jobset.metadata
     findings = [finding for answer in answers for finding in answer.finding.walk()]
-    level = max((finding.level for finding in findings), key=list(Level).index, default=Level.FINE)
+    worst_level = max((finding.level for finding in findings), key=list(Level).index, default=Level.FINE)
     deciding_answer = next((answer for answer in answers if answer.state), None)
-    is_running = level in {Level.FINE, Level.NOTE}
+    is_running = worst_level in {Level.FINE, Level.NOTE}
     state = (deciding_answer and deciding_answer.state) or (State.RUNNING if is_running else State.WAITING)
     headline = deciding_answer.headline if deciding_answer else ""
     message = f"JobSet {meta.namespace}/{meta.name}: {state.phrase}" + (f": {headline};" if headline else ",")
     if facts.jobs is not None and not any(answer.is_final for answer in answers):
         message += f" {case.survey.settled_count} of {pluralize(case.survey.job_count, 'Job')} ready or done"
-    moments = (finding.since for finding in findings if finding.level is not Level.NOTE)
+    start_times = (finding.since for finding in findings if finding.level is not Level.NOTE)
     root = Finding(
-        level,
+        worst_level,
         state.phrase.replace(" ", "-"),
         message.rstrip(",; "),
         because=tuple(answer.finding for answer in answers),
-        since=min(filter(None, moments), default=""),
+        since=min(filter(None, start_times), default=""),
     )
     recreation = recreation_commands(facts.jobset) if any(IN_NEW_JOBSET in finding.fix for finding in findings) else ""
     return Explanation(meta.namespace, meta.name, state, headline, root, facts.unread_notes, recreation)
 
 
 def _answers(case: Case) -> Iterator[Answer]:
-    """The answers of the causes in their order, up to the first final answer."""
-    unexplained = frozenset(case.survey.unsettled_names)
-    for cause in CAUSES:
-        explained = frozenset[str]()
-        for answer in cause(case, unexplained):
+    """The answers of the checks in their order, up to the first final answer."""
+    unexplained_jobs = frozenset(case.survey.unsettled_names)
+    for check in CHECKS:
+        explained_jobs = frozenset[str]()
+        for answer in check(case, unexplained_jobs):
             yield answer
             if answer.is_final:
                 return
-            explained |= answer.explained_jobs
-        unexplained -= explained
+            explained_jobs |= answer.explained_jobs
+        unexplained_jobs -= explained_jobs

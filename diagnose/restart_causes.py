@@ -1,4 +1,4 @@
-"""Causes about restarts. They find restarts that are under way, repeated failures, and the last recovery. Pure."""
+"""Checks of restarts: restarts that are under way, repeated failures, and the last recovery. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -17,8 +17,8 @@ from diagnose.case import Case
 from diagnose.disruptions import disruption_fix, disruption_in_history, rjob_of
 from diagnose.ends import deletion_delays, describe_disruption
 from diagnose.finding import WAIT_FOR_PODS, Finding, Level, pluralize
-from diagnose.kubelet import known_remedy, meaning_of
-from diagnose.remedies import IN_NEW_JOBSET, logs_command
+from diagnose.fixes import IN_NEW_JOBSET, logs_command
+from diagnose.kubelet import kubelet_fix, meaning_of
 from diagnose.states import State, recently_failed_attempts
 from diagnose.times import seconds_since
 from diagnose.wording import DEADLINE_EXCEEDED
@@ -54,7 +54,7 @@ def why_it_failed(failed: FailedAttempt) -> str:
 
 
 def decisive_container(status: JobSetStatus, message: str) -> str:
-    """The container and the exit code that failed a set; empty if `message` of the condition has them already."""
+    """The container and the exit code that failed a JobSet; empty if `message` of the condition has them already."""
     failed = status.attempt_history[-1] if status.attempt_history else FailedAttempt()
     if not failed.pod or failed.pod in message or f"(first failed job: {failed.failed_job})" not in message:
         return ""
@@ -81,7 +81,7 @@ def deadline_fix(js: JobSet, failed: FailedAttempt) -> str:
     )
 
 
-def late_agents(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+def late_agents(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """All pods are ready, and workers wait for agents that have not reported the attempt."""
     if pods := case.facts.late_agent_pods:
         meta, names = case.facts.jobset.metadata, [pod.metadata.name for pod in pods]
@@ -96,7 +96,7 @@ def late_agents(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
         yield Answer(Finding(Level.WAITS, "agent-late", message, fix=fix), state=State.WAITING)
 
 
-def restarting(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+def restarting(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """Jobs of an earlier attempt have to be deleted before Jobs of this attempt are created."""
     js, previous = case.facts.jobset, case.survey.previous_jobs
     if previous:
@@ -113,10 +113,10 @@ def restarting(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
         )
         fix = WAIT_FOR_PODS if deleting else "the manager deletes them"
         finding = Finding(Level.WAITS, "restarting", message, fix=fix)
-        yield _restart_answer(case, unexplained, finding, names, "has to go first")
+        yield _restart_answer(case, unexplained_jobs, finding, names, "has to go first")
 
 
-def old_pods(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+def old_pods(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """Pods of an earlier attempt have outlived their Jobs. A Job is created again when its leftover pods are gone."""
     if leftover_pods := case.facts.leftover_pods:
         names = sorted(name for pods in leftover_pods.values() for name in pods)
@@ -125,11 +125,11 @@ def old_pods(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
             f" ({join_names(names)}), and {pluralize(len(leftover_pods), 'Job')} cannot be created again yet"
         )
         finding = Finding(Level.WAITS, "old-pods", message, fix=WAIT_FOR_PODS)
-        yield _restart_answer(case, unexplained, finding, leftover_pods, "waits for its own")
+        yield _restart_answer(case, unexplained_jobs, finding, leftover_pods, "waits for its own")
 
 
 def _restart_answer(
-    case: Case, unexplained: frozenset[str], finding: Finding, job_names: Iterable[str], wait_predicate: str
+    case: Case, unexplained_jobs: frozenset[str], finding: Finding, job_names: Iterable[str], wait_predicate: str
 ) -> Answer:
     """The answer with a finding about a restart, and why the restart is delayed.
 
@@ -144,13 +144,13 @@ def _restart_answer(
     delays, since = deletion_delays(case), last_restart.start_time if last_restart else ""
     message, fix = f"{finding.message}; {wait}", "" if delays else finding.fix
     finding = replace(finding, message=message, because=delays, fix=fix, since=since)
-    return Answer(finding, unexplained.intersection(job_names), state=State.RESTARTING)
+    return Answer(finding, unexplained_jobs.intersection(job_names), state=State.RESTARTING)
 
 
-def keeps_failing(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+def keeps_failing(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """Attempts have failed within the last hour. The finding says how many restarts are left, and how the last ended.
 
-    A set with two recent failed attempts or more keeps failing, whatever the state of its Jobs. One attempt is a note.
+    A JobSet with at least two such attempts keeps failing, whatever the state of its Jobs. One attempt gives a note.
     """
     js, now = case.facts.jobset, case.facts.now
     recent = recently_failed_attempts(js, now)
@@ -188,9 +188,9 @@ def _disruption_clause(case: Case, failed: FailedAttempt) -> str:
 
 
 def _restart_text(case: Case, failed: FailedAttempt) -> str:
-    """How often the set restarted, as in `restarted 3 times, 17 of 20 restarts left`.
+    """How often the JobSet restarted, as in `restarted 3 times, 17 of 20 restarts left`.
 
-    If a rule that does not count restarts has restarted the set last, the text names the rule and its own limit.
+    If a rule that does not count restarts has restarted the JobSet last, the text names the rule and its own limit.
     """
     js = case.facts.jobset
     limit, used = js.failure_policy.max_restarts, js.status.restarts_count_towards_max
@@ -210,7 +210,7 @@ def _restart_text(case: Case, failed: FailedAttempt) -> str:
 
 
 def _uncounted_rule(js: JobSet, failed: FailedAttempt) -> tuple[FailurePolicyRule, str] | None:
-    """The rule that restarted the set after this attempt without counting the restart, and its action.
+    """The rule that restarted the JobSet after this attempt without counting the restart, and its action.
 
     None if the restart counted.
     """
@@ -235,11 +235,11 @@ def _log_fix(case: Case, failed: FailedAttempt) -> str:
     js, code = case.facts.jobset, failed.exit_code
     meaning = why_it_failed(failed) or meaning_of(code, is_from_kubelet=bool(failed.node))
     logs = f"{logs_command(js, failed.failed_job)} shows what the present attempt writes"
-    remedy = known_remedy(why_it_failed(failed), js.metadata.namespace, failed.pod, failed.node)
-    return "; ".join(filter(None, [f"exit code {code}: {meaning}" if meaning and code else "", remedy, logs]))
+    reason_fix = kubelet_fix(why_it_failed(failed), js.metadata.namespace, failed.pod, failed.node)
+    return "; ".join(filter(None, [f"exit code {code}: {meaning}" if meaning and code else "", reason_fix, logs]))
 
 
-def escalations(case: Case, _unexplained: frozenset[str]) -> list[Answer]:
+def escalations(case: Case, _unexplained_jobs: frozenset[str]) -> list[Answer]:
     """Notes on failure-policy rules with several actions, with the current and the next action of each rule."""
     rules = case.facts.jobset.failure_policy.rules
     steps = {step.name: step for step in case.facts.jobset.status.failure_policy_steps}
@@ -262,7 +262,7 @@ def _step_text(rule: FailurePolicyRule, rule_step: RuleStep) -> str:
     return f"{message}; {next_step.action} comes after {next_step.after_restarts} restarts{window}, {restarts} so far"
 
 
-def jobs_keep_failing(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+def jobs_keep_failing(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """Jobs that a rule with the action RestartJob has restarted more than once, the last time within the last hour."""
     js, now = case.facts.jobset, case.facts.now
     creation_times = {job.metadata.name: job.metadata.creation_timestamp or "" for job in case.facts.jobs or ()}
@@ -278,7 +278,7 @@ def jobs_keep_failing(case: Case, _unexplained: frozenset[str]) -> Iterator[Answ
 
 
 def last_recovery(case: Case) -> Iterator[Answer]:
-    """The phases of the last recovery; no answer for a set without recorded recoveries."""
+    """The phases of the last recovery; no answer for a JobSet without recorded recoveries."""
     recovery = case.facts.jobset.status.recovery
     attempts = () if recovery is None else reversed(recovery.attempts)
     entry = next((entry for entry in attempts if entry.detected_after_seconds is not None), None)
@@ -315,7 +315,7 @@ def _time_after(since: str, seconds: int) -> str:
 
 
 def _goodput_text(case: Case, recovery: Recovery) -> str:
-    """The share of time for which the set has run until now, by the counts of the status and the time since then."""
+    """The share of time for which the JobSet has run until now, by the counts of the status and the time since then."""
     unrecorded_seconds = max(int(seconds_since(recovery.since, case.facts.now, unknown=0)), 0)
     running = recovery.running_seconds + (unrecorded_seconds if recovery.running else 0)
     lost = recovery.lost_seconds + (0 if recovery.running else unrecorded_seconds)

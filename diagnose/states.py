@@ -14,11 +14,11 @@ from kube.model.meta import NO_TEXTS, is_true
 RECENT_SECONDS = 3600.0
 """Seconds for which a failed attempt or a Warning is recent. A repeated event is written every half hour at least."""
 LOOP_FAILURES = 2
-"""A set keeps failing if it has at least this many recent failed attempts, or restarts of one Job."""
+"""A JobSet keeps failing if it has at least this many recent failed attempts, or restarts of one Job."""
 
 
 class State(enum.Enum):
-    """State of a set: its word on the page, and its phrase in an explanation. The first state that holds counts."""
+    """State of a JobSet: its word on the page, and its phrase in an explanation. The first state that holds counts."""
 
     COMPLETED = "Completed", "completed"
     FAILED = "Failed", "failed"
@@ -36,7 +36,7 @@ class State(enum.Enum):
 
 
 def state_of(js: JobSet, now: datetime | None = None, created: Mapping[str, str] = NO_TEXTS) -> State:
-    """The state of a set. `created`: the creation times of its Jobs by name.
+    """The state of a JobSet. `created`: the creation times of its Jobs by name.
 
     Without `now` the state is never KEEPS_FAILING.
     """
@@ -80,7 +80,7 @@ def recently_failed_attempts(js: JobSet, now: datetime) -> list[FailedAttempt]:
 
 
 def _is_settled(js: JobSet) -> bool:
-    """Whether every Job of the set is ready or has succeeded, by the counts of the status."""
+    """Whether every Job of the JobSet is ready or has succeeded, by the counts of the status."""
     counts = {counts.name: counts.ready + counts.succeeded for counts in js.status.replicated_jobs_status}
     return all(
         counts.get(rjob.name, 0) >= rjob.replicas

@@ -26,7 +26,7 @@ class Survey:
 
     - `job_count`: the number of Jobs in the spec. `settled_count`: the number of Jobs that are ready or completed.
     - `missing_jobs`: Jobs that neither exist nor have completed. `due_jobs`: missing Jobs that may start now.
-    - `halted_jobs`: Jobs that are suspended although the set is not.
+    - `halted_jobs`: Jobs that are suspended although the JobSet is not.
     - `unready_jobs`: Jobs that run and are not ready.
     - `failed_jobs`: failed Jobs. `previous_jobs`: Jobs of an earlier attempt that still exist.
     - `queued_count`: the number of Jobs that the Job controller has not started yet.

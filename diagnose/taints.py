@@ -53,7 +53,7 @@ def tainted_nodes_text(taints_by_node: Mapping[str, Taint]) -> str:
     return f"; {more_nodes} could hold it but for taints: {taint_counts_text(taints_by_node)}"
 
 
-def taint_remedy(taints_by_node: Mapping[str, Taint]) -> str:
+def taint_fix(taints_by_node: Mapping[str, Taint]) -> str:
     """The fix for the most common taint of those that keep a pod out."""
     ((commonest, _),) = Counter(map(str, taints_by_node.values())).most_common(1)
     names = [name for name, taint in taints_by_node.items() if str(taint) == commonest]

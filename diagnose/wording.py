@@ -1,6 +1,6 @@
 """Patterns and parsers for messages of the API server, kube-scheduler and the Job controller. Pure.
 
-Each constant and function names the component that writes the message. `diagnose/remedies.py` has fixes by message.
+Each constant and function names the component that writes the message. `diagnose/fixes.py` has fixes by message.
 """
 
 import re

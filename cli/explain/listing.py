@@ -14,7 +14,7 @@ from diagnose import look_up
 from diagnose.case import is_unheld, was_never_held, was_reconciled
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.gather import gather_about
-from diagnose.manager_causes import CAUSES_WITHOUT_MANAGER, missing_manager
+from diagnose.manager_causes import CAUSES_WITHOUT_MANAGER, missing_manager_finding
 from diagnose.reasons import Explanation, explain
 from kube.client import Client
 from kube.clock import now as wall_clock
@@ -75,7 +75,7 @@ class Listing:
         if self._has_reconciled_jobset and was_never_held(lease):
             self._no_manager_finding = None
         elif self._no_manager_finding is None and is_unheld(lease, wall_clock()):
-            self._no_manager_finding = missing_manager(lease, await look_up.manager_pods(reader), wall_clock())
+            self._no_manager_finding = missing_manager_finding(lease, await look_up.manager_pods(reader), wall_clock())
         self._unread_notes |= dict.fromkeys(reader.unseen)
 
     def lines(self, *, with_namespaces: bool, width: int) -> Iterator[str]:
@@ -102,9 +102,9 @@ def _without_manager_finding(explanation: Explanation) -> tuple[Explanation, Fin
 
 
 def cause_line(explanation: Explanation) -> str:
-    """The cause of a set's wait in one line: the first of the most severe findings, and the deepest finding below it.
+    """Why a JobSet waits, in one line: the first of the most severe findings, and the deepest finding below it.
 
-    Empty for a set that runs.
+    Empty for a JobSet that runs.
     """
     worst_finding = _worst_cause(explanation.root)
     if explanation.headline or worst_finding is None:

@@ -8,7 +8,7 @@ from api.jobset import JobSet
 from cli import session
 from cli.messages import write_messages
 from controllers.resources import JOBSETS
-from diagnose.remedies import workloads_command
+from diagnose.fixes import workloads_command
 from jobset_client.states import is_change, queue_of, queue_refusal, suspend_patch, title
 from kube.client import Body, PatchType
 from kube.options import COMMAND_TIMEOUT

@@ -1,6 +1,8 @@
-"""Fixes for pods that are refused or get no node, by the messages of kube-scheduler and of admission. Pure.
+"""Fixes for pods that kube-scheduler does not schedule or admission refuses, and commands that fixes use. Pure.
 
-The module also has commands that many fixes share, such as the command that creates a set again.
+A fix tells the user what to do about a problem. Its text has no full stop, and `it` in the text is the pod. The tables
+below have fixes by regular expressions for messages. The templates of a JobSet are immutable, so many fixes delete the
+JobSet and create it again with a change.
 """
 
 import re
@@ -8,19 +10,18 @@ from collections.abc import Mapping
 
 from api import keys
 from api.jobset import JobSet
-from api.pod import DEFAULT_SCHEDULER
 from diagnose.facts import SeenPod
 from diagnose.wording import ANTI_AFFINITY
 from kube.resources import KUEUE_WORKLOADS
 from policy.recorded import policy_that_set
 
-_DEFAULT_FIX = (
+_DEFAULT_SCHEDULING_FIX = (
     "the scheduler's reason counts the nodes by what is wrong with them (kubectl describe node NODE shows one of them):"
     " ask for something else in a new JobSet, or have an administrator of the cluster change the nodes"
 )
-"""The fix for a pod that is not scheduled for a reason that `_SCHEDULING_FIXES` does not have."""
-_NODE_CHECKS = "jobset validate FILE --server and the warnings when a JobSet is created"
-"""The checks that compare a JobSet with the nodes, for fixes for a user without the right to list nodes."""
+"""The fix for an unscheduled pod if no pattern of `_SCHEDULING_FIXES` matches the message of kube-scheduler."""
+_NODE_CHECKERS = "jobset validate FILE --server and the warnings when a JobSet is created"
+"""What compares a JobSet with the nodes for a user who may not list nodes."""
 _SCHEDULING_FIXES: dict[str, str] = {
     r'storageclass\S* "([^"]+)" not found': (
         "there is no StorageClass {name}: make the claim again with one that there is (kubectl get storageclass), or"
@@ -85,7 +86,7 @@ _SCHEDULING_FIXES: dict[str, str] = {
         " custom-columns='NODE:.metadata.name,PODS:.status.allocatable.pods'): wait for others to end, or add nodes"
     ),
     r"Insufficient ([^\s,.]+(?:\.[^\s,.]+)*)": (
-        f"{_NODE_CHECKS} say whether any node offers {{name}}, and that much: if one does, wait for other pods to end"
+        f"{_NODE_CHECKERS} say whether any node offers {{name}}, and that much: if one does, wait for other pods to end"
         " or request less in a new JobSet; else ask an administrator of the cluster"
     ),
     "required features": (
@@ -102,7 +103,7 @@ _SCHEDULING_FIXES: dict[str, str] = {
         " run fewer of its pods at once, or do without {port_field} in a new JobSet"
     ),
     "node affinity/selector": (
-        f"{_NODE_CHECKS} say which label no node has: write another one in a new JobSet, or have an administrator of"
+        f"{_NODE_CHECKERS} say which label no node has: write another one in a new JobSet, or have an administrator of"
         " the cluster label a node"
     ),
     "untolerated taint": (
@@ -111,111 +112,111 @@ _SCHEDULING_FIXES: dict[str, str] = {
     ),
     "unschedulable": "all nodes that fit are cordoned: have an administrator of the cluster run kubectl uncordon NODE",
 }
-"""Patterns of messages of the scheduler, each with its fix. The first match counts.
+"""Fixes by a pattern for the message of kube-scheduler about a pod. The first pattern that matches counts.
 
-Claims come first, since the scheduler checks no node for a pod with a missing claim. The other patterns follow in the
-reverse order of the scheduler's checks, since nodes that fail a late check have passed all earlier checks.
+`{namespace}` is the namespace of the pod. `{port}` and `{port_field}` describe the ports that it takes on a node.
+
+Patterns about claims come first, since kube-scheduler checks no node for a pod with a missing claim. The other patterns
+are in the reverse order of kube-scheduler's checks. A node that fails a late check has passed all earlier checks, so it
+needs the fewest changes.
 """
-_RETRIED = "the Job controller tries again"
+_RETRIES = "the Job controller tries again"
 _REFUSAL_FIXES: dict[str, str] = {
-    r'serviceaccount "([^"]+)" not found': f"kubectl create serviceaccount {{name}} -n {{namespace}}: {_RETRIED}",
+    r'serviceaccount "([^"]+)" not found': f"kubectl create serviceaccount {{name}} -n {{namespace}}: {_RETRIES}",
     r"no PriorityClass with name (\S+) was found": (
-        "{by_policy}kubectl get priorityclass lists those there are; to use one of them, {again}; or have an"
-        f" administrator of the cluster run kubectl create priorityclass {{name}} --value=0: {_RETRIED}"
+        "{by_policy}kubectl get priorityclass lists those there are; to use one of them, {recreate}; or have an"
+        f" administrator of the cluster run kubectl create priorityclass {{name}} --value=0: {_RETRIES}"
     ),
     r'RuntimeClass "([^"]+)" not found': (
-        f"create RuntimeClass {{name}}: {_RETRIED}; or use another runtimeClassName (kubectl get runtimeclass):"
-        " {again}"
+        f"create RuntimeClass {{name}}: {_RETRIES}; or use another runtimeClassName (kubectl get runtimeclass):"
+        " {recreate}"
     ),
     r'violates PodSecurity "([^":]+)': (
-        "change what the message names: {again}; or kubectl label ns {namespace}"
-        f" pod-security.kubernetes.io/enforce-: {_RETRIED}"
+        "change what the message names: {recreate}; or kubectl label ns {namespace}"
+        f" pod-security.kubernetes.io/enforce-: {_RETRIES}"
     ),
     r"(m(?:ax|in)imum \S+ usage|limit to request ratio) per ": (
-        "kubectl describe limitrange -n {namespace} shows the limits: request as much as they allow: {again}"
+        "kubectl describe limitrange -n {namespace} shows the limits: request as much as they allow: {recreate}"
     ),
     r"failed quota: \S+: must specify (\S+)": (
-        "set resources.requests and resources.limits of each container that the message names: {again}"
+        "set resources.requests and resources.limits of each container that the message names: {recreate}"
     ),
 }
-"""Patterns of messages of admission about pods, each with its fix. The first match counts.
+"""Fixes by a pattern for the message with which admission refuses a pod. The first pattern that matches counts.
 
-`again` is a command that creates the set again. `by_policy` names the policy that has set the value, if there is one.
+`{recreate}` stands for the commands that create the JobSet again. `{by_policy}` says which JobSetPolicy has chosen the
+PriorityClass; it is empty if the user has chosen it.
 """
 
 
-def find_fix(fixes: Mapping[str, str], message: str, **words: str) -> str:
+def find_fix(fixes_by_pattern: Mapping[str, str], message: str, **texts: str) -> str:
     """The fix of the first pattern that matches the message; empty if no pattern matches.
 
-    `{name}` in a fix is the last group of its pattern, `{kind}` the first group, and `words` are for all other names.
+    In a fix, `{name}` stands for the text that the last group of the pattern matches, and `{kind}` for the text of the
+    first group. `texts` has the texts for all other placeholders.
     """
-    for pattern, fix in fixes.items():
+    for pattern, fix in fixes_by_pattern.items():
         if match := re.search(pattern, message):
-            return fix.format(name=match[match.lastindex or 0], kind=match[1 if match.lastindex else 0], **words)
+            return fix.format(name=match[match.lastindex or 0], kind=match[1 if match.lastindex else 0], **texts)
     return ""
 
 
-def refusal_remedy(js: JobSet, message: str) -> str:
-    """The fix for refused pods of a set. `message`: the message of the API server."""
-    again, policy = recreation_commands(js), policy_that_set(js.metadata.annotations, "priorityClassName")
+def refusal_fix(js: JobSet, message: str) -> str:
+    """The fix if admission refuses pods of the JobSet. `message`: the message of the API server."""
+    recreate, policy = recreation_commands(js), policy_that_set(js.metadata.annotations, "priorityClassName")
     by_policy = f"policy {policy} has set it, where the author names none; " if policy else ""
-    fix = find_fix(_REFUSAL_FIXES, message, namespace=js.metadata.namespace, again=again, by_policy=by_policy)
+    texts = {"namespace": js.metadata.namespace, "recreate": recreate, "by_policy": by_policy}
     general_fix = "fix what the message names (quota, policy, webhook, service account)"
-    return fix or f"{general_fix}: {_RETRIED}; if it is the pod template: {again}"
+    general_fix = f"{general_fix}: {_RETRIES}; if it is the pod template: {recreate}"
+    return find_fix(_REFUSAL_FIXES, message, **texts) or general_fix
 
 
-def scheduling_remedy(pod: SeenPod, message: str) -> str:
-    """The fix for a pod that is not scheduled. `message`: the message of its condition PodScheduled.
+def scheduling_fix(pod: SeenPod, message: str) -> str:
+    """The fix for an unscheduled pod. `message`: the message of its condition PodScheduled.
 
-    Fixes about labels, taints and resources of nodes are for users who may not list nodes. For all other users,
-    `diagnose/nodes.py` finds what the nodes lack.
+    If the user may list nodes, `diagnose/nodes.py` has better fixes for labels, taints and resources of nodes.
     """
-    port, field = "hostPort", "hostPort"
+    port, port_field = "hostPort", "hostPort"
     if pod.spec.host_network:
-        port, field = "containerPort, which is a port of the node with hostNetwork: true,", "hostNetwork"
-    namespace = pod.metadata.namespace
-    return find_fix(_SCHEDULING_FIXES, message, namespace=namespace, port=port, port_field=field) or _DEFAULT_FIX
+        port, port_field = "containerPort, which is a port of the node with hostNetwork: true,", "hostNetwork"
+    texts = {"namespace": pod.metadata.namespace, "port": port, "port_field": port_field}
+    return find_fix(_SCHEDULING_FIXES, message, **texts) or _DEFAULT_SCHEDULING_FIX
+
+
+IN_NEW_JOBSET = "in a new JobSet"
+"""Words of each fix that changes a template. The end of an explanation says once how to create the new JobSet."""
+
+
+def recreation_commands(js: JobSet) -> str:
+    """The commands with which a user changes the manifest of a JobSet, deletes the JobSet, and creates it again."""
+    file = f"{js.metadata.name}-new.yaml"  # the user may have a file with the name of the JobSet
+    replace = f"kubectl replace --force -f {file} deletes the JobSet and creates it again"
+    return f"{manifest_command(js)} > {file}, change {file}, and {replace}"
+
+
+def recreation_command(js: JobSet, pattern: str = "", replacement: str = "") -> str:
+    """The command that creates a JobSet again, with each match of the regular expression `pattern` replaced."""
+    edit = f"; s#{pattern}#{replacement}#" if pattern else ""
+    return f"{manifest_command(js, edit)} | kubectl replace --force -f -"
 
 
 def manifest_command(js: JobSet, edit: str = "") -> str:
-    """The command that prints a set as a manifest to create it again. `edit`: a further command of sed.
+    """The command that prints the manifest of a JobSet without its resourceVersion. `edit`: more commands for sed.
 
-    The manifest has no resourceVersion. `kubectl replace` would store it in the annotation by which a later
-    `kubectl apply` decides which fields to remove.
+    `kubectl replace` would store the resourceVersion in the annotation by which a later `kubectl apply` decides which
+    fields to remove.
     """
     get = f"kubectl get jobset {js.metadata.name} -n {js.metadata.namespace} -o yaml"
     return f"{get} | sed '/^  resourceVersion:/d{edit}'"
 
 
-def recreation_command(js: JobSet, old: str = "", new: str = "") -> str:
-    """The command that creates a set again, with all matches of the regular expression `old`, if any, replaced."""
-    return f"{manifest_command(js, f'; s#{old}#{new}#' if old else '')} | kubectl replace --force -f -"
-
-
-IN_NEW_JOBSET = "in a new JobSet"
-"""Part of a fix that changes a template. The explanation says once how to create a set with the change."""
-
-
-def recreation_commands(js: JobSet) -> str:
-    """Commands that create a set again with a change. The templates of an existing set are immutable."""
-    file = f"{js.metadata.name}-new.yaml"  # the author may have a file with the name of the set
-    replace = f"kubectl replace --force -f {file} deletes the JobSet and creates it again"
-    return f"{manifest_command(js)} > {file}, change {file}, and {replace}"
-
-
-def other_scheduler(pod: SeenPod) -> str:
-    """The scheduler of a pod without a node; empty for the default scheduler, or if the pod has a node."""
-    name = pod.spec.scheduler_name
-    return "" if pod.spec.node_name or name == DEFAULT_SCHEDULER else name
-
-
 def logs_command(js: JobSet, job: str = "", container: str = "") -> str:
-    """The command that shows the logs of a set, or of one of its Jobs or containers."""
+    """The command that prints the logs of a JobSet, or only those of a Job or of containers of this name."""
     selection = (f" --job {job}" if job else "") + (f" -c {container}" if container else "")
     return f"jobset logs {js.metadata.name} -n {js.metadata.namespace}{selection}"
 
 
 def workloads_command(js: JobSet) -> str:
-    """The command that shows Kueue's Workload of a JobSet, with the API group, as Kubernetes has Workloads, too."""
+    """The command that gets the Workload of Kueue for a JobSet. Its API group tells it from Workloads of Kubernetes."""
     selector = f"-l {keys.KUEUE_JOB_UID}={js.metadata.uid}"
     return f"kubectl get workloads.{KUEUE_WORKLOADS.group} -n {js.metadata.namespace} {selector}"

@@ -7,8 +7,8 @@ import pytest
 
 from api.jobset import JobSet
 from diagnose.facts import SeenClaim, SeenStorageClass
+from diagnose.fixes import refusal_fix
 from diagnose.gather import gather
-from diagnose.remedies import refusal_remedy
 from kube.client import Client
 from policy.recorded import ANNOTATION
 from tests.support.explain.objects import NOW, explained, explanation_of, job_of, made, pod_of, walk
@@ -136,7 +136,7 @@ def test_ports_of_a_pod_in_the_network_of_its_node():
 def test_a_priority_class_that_a_policy_has_set_is_said_to_be_the_policys():
     js = made(stored(jobset(rjob(), namespace="team-a")))
     js["metadata"]["annotations"] = {ANNOTATION: '{"base": ["priorityClassName"]}'}
-    fix = refusal_remedy(msgspec.convert(js, JobSet), "no PriorityClass with name high was found")
+    fix = refusal_fix(msgspec.convert(js, JobSet), "no PriorityClass with name high was found")
     assert fix.startswith("policy base has set it, where the author names none; kubectl get priorityclass lists")
 
 

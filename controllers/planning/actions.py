@@ -1,4 +1,12 @@
-"""Plans and what they consist of: actions (writes of objects), a status, events, and queries about pods."""
+"""The plan for one JobSet, and what it consists of: actions, a status, events, and queries.
+
+An action is a write of one object, or of several objects in one call. A query asks for pods or nodes that the next plan
+needs to decide. An attempt is the time between two restarts of the JobSet.
+
+Some actions are about spares (docs/concepts/spares.md). A spare is a Job that does no work: its pods hold nodes for
+pods that lose their nodes. The place of a spare pod is its node. A pod gets the place when it is nominated to that
+node.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -20,8 +28,8 @@ class CreateJob:
 class DeleteJob:
     """Delete a child Job and, before it, its pods (foreground). The UID protects a newer Job of the same name.
 
-    `resource_version`: if set, the deletion fails if the Job has another version. The cache of a process that has just
-    become the leader may be behind.
+    `resource_version`: if set, the deletion fails if the Job has another version. This protects a Job that has changed
+    while the cache is behind, such as the cache of a process that has just got the lease.
     """
 
     name: str
@@ -43,11 +51,11 @@ class DeleteJobs:
 
 @dataclass(frozen=True, slots=True)
 class PatchJob:
-    """Patch a child Job. The patch names the UID of the Job that the plan was made from, and its version if needed.
+    """Patch a child Job. `patch` has the UID of the Job, and its resourceVersion if the patch must fail after a change.
 
-    `changes_template`: the patch changes the pod template. API servers older than 1.36 accept that for a Job that has
-    started only after its start time is cleared. `changes_resources`: the patch changes containers, so it is a
-    strategic merge patch; else it is a merge patch.
+    - `changes_template`: the patch changes the pod template. If the Job has started, an API server older than 1.36
+      accepts such a patch only after the Job's start time is cleared.
+    - `changes_resources`: the patch changes containers, so it is a strategic merge patch; else it is a merge patch.
     """
 
     name: str
@@ -60,8 +68,9 @@ class PatchJob:
 class DeletePod:
     """Delete a pod without waiting for its node (grace period 0). The UID protects a newer pod of the same name.
 
-    - `replaced`: the pod's Job continues and creates another pod instead. The Job must not count the pod as failed:
-      it would wait for the end of the pod, which an unreachable kubelet does not report, and then for its back-off.
+    - `replaced`: the pod's Job continues and creates another pod instead, without counting the pod as failed. If the
+      Job counted it, the Job would wait until the pod has ended, which an unreachable kubelet does not report, and then
+      for its back-off.
     - `graceful`: the node works, so the pod gets its grace period.
     """
 
@@ -75,10 +84,13 @@ class DeletePod:
 class GivePlace:
     """Nominate a pod to the node of a spare pod, then delete the spare pod without a grace period.
 
-    `gated`: a scheduling gate holds the pod back until then. The UIDs protect newer pods of the same names. For a
-    leader in exclusive placement, `keepers`, as (name, UID), are the other pods of the spare Job: they take the key of
-    the leader's Job, and keep all other Jobs out of the domain. `ended_job`: the spare Job, if it is deleted before its
-    pod.
+    - `pod`, `spare`: names of the two pods. `node`: the node of the spare pod. The UIDs protect newer pods of the same
+      names.
+    - `gated`: the pod has a scheduling gate, which is removed last.
+    - `ended_job`: the Job of the spare pod, if it is deleted before the pod.
+    - In exclusive placement, each Job is alone in a topology domain, which its leader, the pod with completion index 0,
+      decides. If `pod` is a leader, `keepers` are the other pods of the spare Job, as (name, UID). They get the label
+      `job_key` of the leader's Job, and so keep all other Jobs out of the domain.
     """
 
     pod: str
@@ -94,7 +106,7 @@ class GivePlace:
 
 @dataclass(frozen=True, slots=True)
 class EndSpare:
-    """Delete a pod of a spare whose place is not given to a pod, without a grace period."""
+    """Delete a spare pod without a grace period, and give its place to no pod."""
 
     name: str
     uid: str
@@ -102,7 +114,7 @@ class EndSpare:
 
 @dataclass(frozen=True, slots=True)
 class LiftGate:
-    """Remove the scheduling gate of a pod that waited for the place of a spare."""
+    """Remove the scheduling gate from a pod that has waited for the place of a spare."""
 
     pod: str
     uid: str
@@ -125,7 +137,10 @@ class CreateClaim:
 
 @dataclass(frozen=True, slots=True)
 class CreateGroup:
-    """Create a Workload, CompositePodGroup or PodGroup; lower levels first. The body is built when it is sent."""
+    """Create a Workload, CompositePodGroup or PodGroup. The body is built when it is sent.
+
+    Objects with a lower `level` are created first.
+    """
 
     kind: str
     name: str
@@ -198,7 +213,7 @@ class Event:
 class FailedPodQuery:
     """Asks for the failed pods of `jobs`, which are (name, UID).
 
-    `needed`: whether decisions depend on the answer; else only events and `status.attemptHistory` use it.
+    `needed`: whether decisions depend on these pods. If not, only events and `status.attemptHistory` name them.
     """
 
     jobs: tuple[tuple[str, str], ...]
@@ -211,7 +226,7 @@ class PendingPodQuery:
 
 
 MAX_NODES = 50
-"""At most this many nodes are asked for at a time."""
+"""A query asks for at most this many nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +243,10 @@ class NodeQuery:
 
 @dataclass(frozen=True, slots=True)
 class PoolQuery:
-    """Asks for the set's spare pods and its pods without a node, because an earlier process may have given places."""
+    """Asks for the set's spare pods and its pods without a node.
+
+    A process that has just started needs them, because an earlier process may have given places.
+    """
 
 
 PodQuery = FailedPodQuery | PendingPodQuery | NodeQuery | PoolQuery
@@ -236,7 +254,10 @@ PodQuery = FailedPodQuery | PendingPodQuery | NodeQuery | PoolQuery
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partial:
-    """What one step adds to the plan. `status`: the whole status after this step; None: not changed."""
+    """What one step adds to the plan. See `Plan` for the fields.
+
+    `status`: the whole status after this step; None if the step does not change it.
+    """
 
     actions: tuple[Action, ...] = ()
     status: JobSetStatus | None = None
@@ -254,13 +275,16 @@ class Plan(Partial):
     """What to do about one JobSet now. An empty plan means that nothing has to be done.
 
     - `status` is written after the actions, or before them with `status_first`. `events` are recorded after the status
-      is stored. If an action fails, `counters` is written instead of `status`: it has the new counts, and no decision.
-    - `warnings` are recorded in any case, once for as long as they stay the same.
-    - A plan with a `pod_query` is not carried out: answer the query and plan again.
-    - `follow_pods`: from now on `Observed.leftovers` has to be known, and each change of it is a reason to plan again.
-    - `reported_group`: see `Observed`.
-    - `queued`: how many Jobs the Job controller has still to take up before the plan is carried out.
-    - `counts_wait`: the status differs from the stored status, and is written later.
+      is stored.
+    - `counters` is the status that is written instead if an action fails: it has the new counts, and no decision.
+    - `warnings` are events that are recorded even if no status is written. A warning that later plans repeat is
+      recorded once.
+    - `requeue_after`: seconds until the next plan, if nothing changes before; None: no plan before a change.
+    - `pod_query`: the caller answers this query and makes another plan, and does not carry out this plan.
+    - `follow_pods`: the caller has to find out `Observed.leftovers`, and to make a plan after each change of them.
+    - `reported_group`: name of a PodGroup; see `Observed`.
+    - `queued`: how many Jobs already wait for the Job controller when the plan is made.
+    - `counts_wait`: whether the status differs from the stored status, and is written later.
     """
 
     counters: JobSetStatus | None = None
@@ -269,7 +293,7 @@ class Plan(Partial):
 
 
 def has_only_creations(planned: Plan) -> bool:
-    """Whether the plan only creates objects. An old cache does no harm then, as no name can be created twice."""
+    """Whether the plan only creates objects. A cache that is behind does no harm then, as names are unique."""
     return all(isinstance(action, CreateJob | CreateService | CreateClaim | CreateGroup) for action in planned.actions)
 
 

@@ -1,10 +1,11 @@
-"""Sorts child Jobs by attempt and outcome. All later decisions use these lists.
+"""Sorts the child Jobs of a JobSet by attempt and outcome. The steps of a plan decide about these sorted Jobs.
 
-See docs/reference/lifecycle.md#sorting-of-jobs.
+See docs/reference/lifecycle.md#sorting-of-jobs. An attempt is the time between two restarts of the set. A label of each
+Job says to which attempt the Job belongs.
 
-A Job that completed in this attempt stays completed even if its object is deleted. `status.completedIndexes` records
-its index. Until that is stored, deleted Jobs that the watch has seen are sorted together with the existing Jobs
-(defect 17 in docs/reference/defects.md).
+A Job that completed in the current attempt stays completed even if its object is deleted, since the status records its
+job index (`completedIndexes`). Until the status records it, the deleted Job is sorted together with the existing Jobs.
+These departed Jobs are kept by the watch (defect 17 in docs/reference/defects.md).
 """
 
 import re
@@ -29,9 +30,9 @@ _GO_INTEGER = re.compile(rf"[+-]?[0-9]{{1,{_MAX_DIGITS}}}", re.ASCII)
 
 
 class Child(msgspec.Struct, frozen=True):
-    """A child Job, and the indexes that its labels give.
+    """A child Job, its ReplicatedJob, its index within the ReplicatedJob, and its index within the set.
 
-    `was_deleted`: the Job was deleted after it had finished or was bound to fail.
+    `was_deleted`: the object was deleted after the Job had finished or was bound to fail (condition FailureTarget).
     """
 
     job: Job
@@ -55,7 +56,7 @@ class Child(msgspec.Struct, frozen=True):
 
 
 def as_failed(child: Child, reason: str, message: str, now: str) -> Child:
-    """A copy of the Job that has the condition Failed."""
+    """A copy of the Job that has the condition Failed. The Job counts as failed before the Job controller says so."""
     failure = Condition(type=keys.JOB_FAILED, status="True", reason=reason, message=message, last_transition_time=now)
     other_conditions = (condition for condition in child.job.status.conditions if condition.type != keys.JOB_FAILED)
     status = msgspec.structs.replace(child.job.status, conditions=(*other_conditions, failure))
@@ -63,13 +64,13 @@ def as_failed(child: Child, reason: str, message: str, now: str) -> Child:
 
 
 class Tally(NamedTuple):
-    """Counts of the active Jobs of one ReplicatedJob.
+    """Counts of the active Jobs of one ReplicatedJob, which are those that have neither completed nor failed.
 
     - `ready`: Jobs of which all pods that may run at the same time are ready or have succeeded. `with_pods`: Jobs with
-      a pod.
+      at least one pod.
     - `suspended`: Jobs with `spec.suspend`. `suspended_ready`: suspended Jobs whose pods are still ready, but will end.
     - `running`: Jobs that are not suspended. `started`: running Jobs that have a pod or are ready.
-    - `queued`: Jobs that the Job controller has still to take up.
+    - `queued`: Jobs that wait for the Job controller, which has not looked at them since their creation or resume.
     """
 
     ready: int = 0
@@ -100,20 +101,23 @@ def tally_of(child: Child) -> Tally:
 
 
 def tally(children: Iterable[Child]) -> Mapping[str, Tally]:
-    """The counts of these Jobs by ReplicatedJob. Most Jobs of one have equal counts, so these are added only once."""
-    equal_tallies: dict[tuple[str, Tally], int] = {}
+    """The counts of these Jobs by ReplicatedJob.
+
+    Most Jobs of a ReplicatedJob have the same counts, so equal counts are multiplied, which saves time.
+    """
+    numbers_of_jobs: dict[tuple[str, Tally], int] = {}
     for child in children:
         key = child.replicated_job, tally_of(child)
-        equal_tallies[key] = equal_tallies.get(key, 0) + 1
+        numbers_of_jobs[key] = numbers_of_jobs.get(key, 0) + 1
     sums: dict[str, Tally] = {}
-    for (name, job_tally), number in equal_tallies.items():
+    for (name, job_tally), number in numbers_of_jobs.items():
         pairs = zip(sums.get(name, NO_JOBS), job_tally, strict=True)
-        sums[name] = Tally(*[count + number * more for count, more in pairs])
+        sums[name] = Tally(*[total + number * count for total, count in pairs])
     return sums
 
 
 def replace_counts(counts: Tally, old: Tally, new: Tally) -> Tally:
-    """`counts`, in which the counts `old` are replaced by `new`."""
+    """`counts` of a ReplicatedJob after the counts of one of its Jobs have changed from `old` to `new`."""
     triples = zip(counts, old, new, strict=True)
     return Tally(*(count - old_count + new_count for count, old_count, new_count in triples))
 
@@ -126,14 +130,15 @@ class ChildJobs:
       failed. `completed`: by ReplicatedJob, the indexes of completed Jobs, whether they exist or the status records
       them.
     - `previous`: Jobs of an earlier attempt. `surplus`: Jobs with an index that the spec no longer has.
-    - `redundant`: Jobs that run although their index has completed. A process that did not know that created them.
+    - `redundant`: unfinished Jobs whose index has completed. A process created them that did not know of the completed
+      Job.
     - `unrecognized`: Jobs that the set owns, with labels that cannot be parsed or that do not fit the name. They are
       left alone while the set runs, so that one bad object cannot stop the rest.
     - `existing`: by ReplicatedJob, the indexes whose Job names are in use by Jobs of this set. `fully_existing`: the
       ReplicatedJobs of which all Jobs exist.
     - `unrecorded`: completed Jobs that are being deleted or are gone, and that the status does not record yet.
-    - `newer`: Jobs of a later attempt than that of the status: the cache of JobSets is behind the cache of Jobs.
-    - `tallies`: counts of the active Jobs by ReplicatedJob, for each that has active Jobs.
+    - `newer`: Jobs of a later attempt than that of the status. The cache of JobSets is then behind the cache of Jobs.
+    - `tallies`: counts of the active Jobs by ReplicatedJob, without ReplicatedJobs that have no active Jobs.
     """
 
     active: tuple[Child, ...]
@@ -174,7 +179,10 @@ def integer(text: str | None) -> int | None:
 class _JobGroup:
     """One ReplicatedJob while its Jobs are sorted.
 
-    `recorded`: completed indexes that the status records. `completed`: completed indexes that it does not record.
+    - `jobs`: the global indexes of its Jobs. `prefix`: the names of its Jobs without the index.
+    - `recorded`: completed indexes that the status records. `completed`: completed indexes that it does not record.
+    - `restarts`: how often each Job was restarted alone, by job index (gate RestartJob).
+    - `existing`: indexes whose Job names are in use by Jobs of this set.
     """
 
     jobs: JobRange
@@ -188,7 +196,7 @@ class _JobGroup:
 
 
 def all_exist(indexes: set[int], replicas: int) -> bool:
-    """Whether there is a Job for every index."""
+    """Whether `indexes` has all job indexes of a ReplicatedJob with so many replicas."""
     return len(indexes) >= replicas and indexes.issuperset(range(replicas))
 
 
@@ -197,7 +205,7 @@ child_order = attrgetter("global_index", "replicated_job")
 
 
 def fails_when_doomed(js: JobSet) -> bool:
-    """Whether a Job counts as failed as soon as it is bound to fail."""
+    """Whether a Job counts as failed as soon as it is bound to fail (doomed), with the condition FailureTarget."""
     return js.spec.failure_policy is not None and js.spec.failure_policy.fail_on == "FailureTarget"
 
 
@@ -206,7 +214,7 @@ def sort_jobs(
 ) -> ChildJobs:
     """Sort the Jobs of `js`: those that exist (`jobs`) and those that were deleted (`departed`).
 
-    The labels of a Job say which one it is, and its conditions give its outcome.
+    The labels of a Job give its attempt and its indexes, and its conditions give its outcome.
     """
     sorting = _Sorting(js, layout, gates)
     # Departed Jobs first: if one of them has completed, a Job that exists at its index is redundant.
@@ -248,7 +256,7 @@ class _Sorting:
         self._newer: list[Job] = []
 
     def add(self, job: Job, *, was_deleted: bool) -> None:
-        """Sort one Job. `was_deleted`: its object was deleted."""
+        """Add one Job to the list to which it belongs."""
         labels = job.metadata.labels
         attempt = integer(labels.get(keys.RESTART_ATTEMPT))
         if attempt is not None and attempt < self._attempt:
@@ -270,23 +278,23 @@ class _Sorting:
         if was_deleted:
             return
         name = job.metadata.labels.get(keys.REPLICATED_JOB_NAME, "")
-        group, number = self._groups.get(name), integer(job.metadata.labels.get(keys.JOB_INDEX, ""))
-        if group is None or number is None or f"{group.prefix}{number}" != job.metadata.name:
+        group, index = self._groups.get(name), integer(job.metadata.labels.get(keys.JOB_INDEX, ""))
+        if group is None or index is None or f"{group.prefix}{index}" != job.metadata.name:
             self._previous.append(Child(job, name, -1, -1))
             return
-        group.existing.add(number)
-        self._previous.append(Child(job, name, number, group.jobs.global_offset + number))
+        group.existing.add(index)
+        self._previous.append(Child(job, name, index, group.jobs.global_offset + index))
 
     def _add_current(self, group: _JobGroup, child: Child, job: Job, *, is_newer: bool) -> None:
         """Sort a Job with an index of the spec. `is_newer`: the Job is of a later attempt than that of the status.
 
-        The status then says nothing about this Job: it records the ends of earlier Jobs.
+        The completed indexes in the status are then those of an earlier attempt, and say nothing about this Job.
         """
         index = child.job_index
         if not child.was_deleted:
             group.existing.add(index)
         if self._restart_job:
-            # A Job without the label was created while the gate was off: it was never restarted alone.
+            # A Job without the label was created while the gate was off, and was never restarted alone.
             labeled_restarts = integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)) or 0
             stored_restarts = restarts_of_job(group.restarts, index)
             if labeled_restarts < stored_restarts:
@@ -315,7 +323,7 @@ class _Sorting:
                 self._unrecorded.append(job)
 
     def _outcome(self, job: Job) -> str | None:
-        """`Complete` or `Failed`; None while the Job runs. With failOn FailureTarget, a doomed Job counts as failed."""
+        """`Complete` or `Failed`; None while the Job has not ended."""
         if not job.status.conditions:
             return None  # most Jobs
         return job.outcome or (keys.JOB_FAILED if self._doomed_job_fails and job.is_failing else None)

@@ -1,4 +1,8 @@
-"""The input of every step of a plan: the observation, sorted and counted once."""
+"""The input of each step of a plan: one JobSet as it was observed, with its Jobs sorted and counted.
+
+An attempt is the time between two restarts of the set. A restart deletes the Jobs of the attempt that has ended. Their
+pods may exist for some time after that.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +34,17 @@ from controllers.planning.status import StatusDraft
 class Context:
     """One JobSet as it was observed. From step to step only `status` and `job_budget` change.
 
-    - `now`: RFC 3339 in UTC, whole seconds.
-    - `js`: the JobSet as stored, with the current number of Jobs if it is elastic. `failure_policy`: its failure
-      policy, empty if it has none. `children`: its Jobs by state. `counts`: for each ReplicatedJob, how many of its
-      Jobs are in each state.
-    - `stages`: which ReplicatedJobs may start. `groups`: what to do about groups, and which Jobs wait for them.
-    - `leftovers`: names of Jobs that do not exist, but have pods of earlier attempts; None: not known.
-      `may_leave_pods`: whether there may be such pods.
-    - `job_restarts`: how often each Job of a ReplicatedJob was restarted alone, by index.
+    - `now`: RFC 3339 in UTC, whole seconds. `gates`: the feature gates. `limits`: limits of the work of one plan.
+    - `js`: the JobSet as stored; if it is elastic, with the number of Jobs that it runs now. `failure_policy`: its
+      failure policy, empty if it has none.
+    - `layout`: the indexes of all Jobs that the spec wants. `ranges`: the part of the layout of each ReplicatedJob, by
+      name.
+    - `children`: the Jobs by state. `counts`: for each ReplicatedJob, how many of its Jobs are in each state.
+    - `job_restarts`: by name of the ReplicatedJob, how often each of its Jobs was restarted alone, by job index.
+    - `stages`: which ReplicatedJobs may start. `groups`: what to do about scheduling groups, and which Jobs wait for
+      their groups.
+    - `leftovers`: names of Jobs that cannot be created yet, because pods of a deleted Job of the same name still exist;
+      None: not known. `may_leave_pods`: whether pods of earlier attempts may outlive their Jobs.
     - `may_create`: whether Jobs, the Service and claims may be created now.
     - `restarts_in_place`: whether agents in the pods restart the workers (gate InPlaceRestart).
     - `counted_status`: the stored status with the new counts, before any step has decided.
@@ -70,7 +77,7 @@ class Context:
 
     @property
     def may_have_old_pods(self) -> bool:
-        """Whether there are, or may be, Jobs or pods of earlier attempts."""
+        """Whether there may be Jobs or pods of earlier attempts; False only if it is known that there are none."""
         return bool(self.children.previous) or self.leftovers != frozenset()
 
     def draft(self) -> StatusDraft:
@@ -78,12 +85,12 @@ class Context:
         return StatusDraft(self.status, self.now)
 
     def after(self, partial: Partial) -> Context:
-        """The context of the next step: the same object if neither the status nor the budget changes."""
+        """The context of the next step, after a step with the result `partial`."""
         if not partial.actions and (partial.status is None or partial.status is self.status):
             return self
-        created = [*map(type, partial.actions)].count(CreateJob)
+        created_jobs = [*map(type, partial.actions)].count(CreateJob)
         status = self.status if partial.status is None else partial.status
-        return dataclasses.replace(self, status=status, job_budget=self.job_budget - created)
+        return dataclasses.replace(self, status=status, job_budget=self.job_budget - created_jobs)
 
 
 def context(observed: Observed, gates: FeatureGates, limits: Limits, sorted_jobs: SortedJobs | None = None) -> Context:
@@ -105,6 +112,7 @@ def context(observed: Observed, gates: FeatureGates, limits: Limits, sorted_jobs
         replicated_jobs_status=stages.status_entries(),
         spares=spares.spare_counts(observed, js, children) if observed.spares else (),
     )
+    # If no other set waits for the Job controller, this set may have as many Jobs wait as was measured.
     max_queued_jobs = limits.queued_jobs if observed.others_wait else max(limits.queued_jobs, observed.job_window)
     queued_jobs = sum(tally.queued for tally in children.tallies.values())
     return Context(

@@ -1,6 +1,6 @@
-"""Counts Jobs for `status.replicatedJobsStatus`, and decides when the counts are written.
+"""Counts Jobs for `status.replicatedJobsStatus`, and decides how long the write of new counts may wait.
 
-See docs/reference/lifecycle.md#counters.
+See docs/reference/lifecycle.md#counters. One write can have the counts of several changes, and so saves requests.
 """
 
 from collections import Counter
@@ -16,17 +16,19 @@ from controllers.planning.child_jobs import NO_JOBS, ChildJobs
 from controllers.planning.observed import Observed
 
 _JOBS_PER_SECOND_OF_DELAY = 40
-_SHORTEST_DELAY = 1.0
+_SHORTEST_DELAY_SECONDS = 1.0
+_LONGEST_DELAY_SECONDS = 3.0
 _RELATED_CHANGES_SECONDS = 0.5
-"""Seconds within which related changes mostly follow the first one, unless the API server is busy."""
+"""Most of the changes that follow from one change, such as the start of its pods, come within so many seconds."""
 _RELATED_CHANGES_WRITES = 10
-"""On a busy API server, these seconds as a multiple of the time that writes take: a pod waits in the queues of several
-controllers before it runs."""
-_LONGEST_DELAY = 3.0
+"""On a busy API server, related changes come within the time of so many writes, if that is longer.
+
+A pod waits in the queues of several controllers before it runs.
+"""
 _AGENTS_PER_SECOND_OF_DELAY = 100
-_LONGEST_DELAY_WITH_AGENTS = 30.0
-_NEGLIGIBLE_DELAY = 0.001
-"""Seconds. Timers may fire slightly early, so a remaining time this short does not need another plan."""
+_LONGEST_DELAY_WITH_AGENTS_SECONDS = 30.0
+_NEGLIGIBLE_SECONDS = 0.001
+"""Timers may fire slightly early, so a remaining time this short does not need another plan."""
 
 
 def count_jobs(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
@@ -69,37 +71,40 @@ def pod_count(js: JobSet) -> int:
 
 
 def write_delay(observed: Observed, new: JobSetStatus, job_count: int, *, agents: int = 0) -> float:
-    """Seconds to wait before `new` is written; 0: write it now.
+    """Seconds to wait before `new` is written; 0: write it now. `job_count`: the number of Jobs in the spec.
 
-    Conditions, restarts and the end are written at once. So are counts that clients wait for: the first counts of a
-    suspended set, no active pods in a suspended set, and all Jobs ready or completed. Other counts wait for related
-    changes, so that the first counts include Jobs with pods; on a busy API server they wait longer. The more Jobs there
-    are, the longer later counts wait: with 120 Jobs or more they are written every three seconds. If the pods have
-    `agents` that watch the JobSet, the API server sends each write to all of them, so the wait is at least a second for
-    each hundred agents, up to thirty seconds.
+    - A status that differs in more than counts is written at once. So are counts that clients wait for: the first
+      counts of a suspended set, no active pods in a suspended set, and all Jobs ready or completed.
+    - Other counts wait for related changes, so that the first counts include Jobs with pods. On a busy API server they
+      wait longer.
+    - The more Jobs a set has, the longer its later counts wait. With 120 Jobs or more, they are written every three
+      seconds.
+    - Agents in the pods, which restart the workers in place, watch the JobSet. The API server sends each write to all
+      `agents`, so later counts wait at least a second for each hundred agents, up to thirty seconds.
     """
     js = observed.jobset
     stored, since_last_write = js.status, observed.since_status_write
-    related_changes = max(_RELATED_CHANGES_WRITES * observed.write_seconds, _RELATED_CHANGES_SECONDS)
-    related_changes = min(related_changes, _LONGEST_DELAY)
-    related_changes_delay = 0.0 if observed.counts_waited is None else related_changes - observed.counts_waited
+    related_seconds = max(_RELATED_CHANGES_WRITES * observed.write_seconds, _RELATED_CHANGES_SECONDS)
+    related_seconds = min(related_seconds, _LONGEST_DELAY_SECONDS)
+    related_seconds_left = 0.0 if observed.counts_waited is None else related_seconds - observed.counts_waited
     if not stored.replicated_jobs_status:
-        at_once = js.spec.suspend or related_changes_delay <= _NEGLIGIBLE_DELAY or _milestones(js, new, job_count)
-        return 0 if at_once or not _only_begins(stored, new) else related_changes_delay
+        is_due = js.spec.suspend or related_seconds_left <= _NEGLIGIBLE_SECONDS or _milestones(js, new, job_count)
+        return 0 if is_due or not _only_adds_first_counts(stored, new) else related_seconds_left
     if (stored.conditions, stored.restarts) != (new.conditions, new.restarts):
         return 0
     if _without_counts(stored) != _without_counts(new):
         return 0
     if since_last_write is None or _milestones(js, new, job_count) - _milestones(js, stored, job_count):
         return 0
-    interval = min(max(job_count / _JOBS_PER_SECOND_OF_DELAY, _SHORTEST_DELAY, related_changes), _LONGEST_DELAY)
-    interval = max(interval, min(agents / _AGENTS_PER_SECOND_OF_DELAY, _LONGEST_DELAY_WITH_AGENTS))
-    remaining = max(interval - since_last_write, related_changes_delay)
-    return remaining if remaining > _NEGLIGIBLE_DELAY else 0
+    interval = max(job_count / _JOBS_PER_SECOND_OF_DELAY, _SHORTEST_DELAY_SECONDS, related_seconds)
+    interval = min(interval, _LONGEST_DELAY_SECONDS)
+    interval = max(interval, min(agents / _AGENTS_PER_SECOND_OF_DELAY, _LONGEST_DELAY_WITH_AGENTS_SECONDS))
+    seconds_left = max(interval - since_last_write, related_seconds_left)
+    return seconds_left if seconds_left > _NEGLIGIBLE_SECONDS else 0
 
 
 def _milestones(js: JobSet, status: JobSetStatus, job_count: int) -> set[str]:
-    """The states that the counts have reached and clients wait for.
+    """Which of the states that clients wait for the counts have reached.
 
     `ready`: all Jobs are ready or have completed. `idle`: the set is suspended, and no Job is active.
     """
@@ -109,8 +114,8 @@ def _milestones(js: JobSet, status: JobSetStatus, job_count: int) -> set[str]:
     return {name for name, holds in (("idle", idle), ("ready", ready)) if holds}
 
 
-def _only_begins(old: JobSetStatus, new: JobSetStatus) -> bool:
-    """Whether the new status only adds the first counts and the start of the first attempt."""
+def _only_adds_first_counts(old: JobSetStatus, new: JobSetStatus) -> bool:
+    """Whether the new status only adds the first counts and the number of the first execution attempt."""
     counted = msgspec.structs.replace(
         old, replicated_jobs_status=new.replicated_jobs_status, execution_attempts=new.execution_attempts
     )
@@ -118,6 +123,6 @@ def _only_begins(old: JobSetStatus, new: JobSetStatus) -> bool:
 
 
 def _without_counts(status: JobSetStatus) -> JobSetStatus:
-    """The status without counts, to find differences that have to be written at once."""
+    """The status with all counts at zero. Other differences have to be written at once."""
     entries = [msgspec.structs.replace(entry, **NO_COUNTS) for entry in status.replicated_jobs_status]
     return msgspec.structs.replace(status, replicated_jobs_status=tuple(entries))

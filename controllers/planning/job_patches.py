@@ -2,9 +2,10 @@
 
 See docs/reference/lifecycle.md#suspend-and-resume.
 
-A queue may set five fields of the pod template for one admission: labels, annotations, nodeSelector, tolerations and
-schedulingGates. A resume sets them to what the ReplicatedJob has now, so values of an earlier admission are removed
-(defect 3 in docs/reference/defects.md). Labels of the Job controller are kept.
+When a queue such as Kueue admits a set, it may change five fields of the pod template in the ReplicatedJob, and then
+resumes the set: labels, annotations, nodeSelector, tolerations and schedulingGates. The resume of a Job gives these
+fields the values that the ReplicatedJob has now. So values of an earlier admission are removed (defect 3 in
+docs/reference/defects.md). Labels of the Job controller are kept.
 """
 
 from collections.abc import Mapping
@@ -23,21 +24,22 @@ def suspension_patch(child: Child) -> PatchJob:
     return PatchJob(child.name, guarded_patch(child, {"spec": {"suspend": True}}))
 
 
-def resume_patch(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
-    """The patch that resumes one Job with the scheduling fields of `wanted`; None if the Job has to wait.
+def resume_patch(child: Child, wanted: JSON, *, sets_resources: bool) -> PatchJob | None:
+    """The patch that resumes one Job with the five fields of `wanted`; None if the Job has to wait.
 
-    `wanted`: the body of the Job as it would be built now. `resources`: requests and limits of containers are also set
-    (gate MutablePodResourcesForSuspendedJobSets).
+    `wanted`: the body of the Job as it would be built now. `sets_resources`: whether the patch also sets requests and
+    limits of containers (gate MutablePodResourcesForSuspendedJobSets).
 
-    The API server accepts a changed template only after the Job's pods are gone and, if the Job ever started, after the
-    Job controller has set its condition Suspended. The next change of the Job leads to the next plan. A Job with
-    exclusive placement waits until its old pods have ended: a leader that is created earlier has an affinity to these
-    pods, and kube-scheduler does not notice when they are gone.
+    A Job waits in two cases. The next change of the Job leads to the next plan.
+    - The template changes. The API server accepts that only after the Job's pods are gone and, if the Job ever started,
+      after the Job controller has set the condition Suspended.
+    - The Job uses exclusive placement, and its old pods have not ended. If its first new pod were created now, that pod
+      would have an affinity to the old pods, and kube-scheduler would not notice when they are gone.
     """
     if child.job.status.terminating and child.job.topology is not None:
         return None
     template = _template_patch(child, wanted["spec"]["template"])
-    if resources:
+    if sets_resources:
         _add_resources(template, wanted["spec"]["template"]["spec"])
     attempt = wanted["metadata"]["annotations"].get(keys.EXECUTION_ATTEMPT)
     patch: JSON = {"spec": {"suspend": False}}
@@ -49,13 +51,14 @@ def resume_patch(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | N
     if status.active > 0 or (status.start_time is not None and not is_true(status.conditions, keys.JOB_SUSPENDED)):
         return None
     patch["spec"]["template"] = template
-    return PatchJob(child.name, guarded_patch(child, patch), changes_template=True, changes_resources=resources)
+    return PatchJob(child.name, guarded_patch(child, patch), changes_template=True, changes_resources=sets_resources)
 
 
 def guarded_patch(child: Child, patch: JSON) -> JSON:
     """The patch with UID and resourceVersion: the API server refuses it if the Job has changed or was replaced.
 
-    The UID alone is not enough: a delayed patch may arrive after another leader has suspended and resumed the Job.
+    The UID alone is not enough: a delayed patch may arrive after another process has got the lease, and has suspended
+    and resumed the Job.
     """
     return {**patch, "metadata": {**patch.get("metadata", {}), **child.job.metadata.precondition}}
 
@@ -66,7 +69,10 @@ def restart_counter(child: Child) -> int | None:
 
 
 def _add_resources(template: JSON, wanted: JSON) -> None:
-    """Add the containers' requests and limits. `$patch: replace` keeps a strategic merge patch from merging values."""
+    """Add the requests and limits of the `wanted` pod spec to the template of a patch.
+
+    A strategic merge patch merges values with those of the Job. The directive `$patch: replace` prevents that.
+    """
     spec = template.setdefault("spec", {})
     if "schedulingGates" in spec:
         spec["schedulingGates"] = [*(spec["schedulingGates"] or []), {"$patch": "replace"}]
@@ -80,7 +86,7 @@ def _add_resources(template: JSON, wanted: JSON) -> None:
 
 
 def _template_patch(child: Child, wanted: JSON) -> JSON:
-    """The merge patch that gives the Job the five fields of the `wanted` template; empty if they are equal."""
+    """The merge patch that gives the Job the five fields of the `wanted` template; empty if the Job has them."""
     current = child.job.spec.template
     meta, spec = wanted["metadata"], wanted["spec"]
     metadata: JSON = {
@@ -103,7 +109,10 @@ def _template_patch(child: Child, wanted: JSON) -> JSON:
 
 
 def _map_patch(current: Mapping[str, str], wanted: dict[str, str]) -> dict[str, str | None]:
-    """The merge patch from one map to the other; null removes a key. Keys of the Job controller are kept."""
+    """The merge patch that changes `current` to `wanted`, in which None removes a key.
+
+    Keys of the Job controller are kept.
+    """
     patch: dict[str, str | None] = {k: v for k, v in wanted.items() if current.get(k) != v}
     for key in current.keys() - wanted.keys():
         if not key.startswith(_JOB_CONTROLLER_PREFIX) and key not in JOB_CONTROLLER_LABELS:

@@ -1,9 +1,11 @@
-"""Decides what to do about one JobSet. A pure function makes a plan from the observed state.
+"""Makes the plan for one JobSet from what the caches have of it.
 
-See docs/reference/lifecycle.md#order-of-a-reconcile.
+See docs/reference/lifecycle.md#order-of-a-reconcile. A plan consists of writes of objects (actions), a new status,
+events, and the seconds until the next plan. Each step decides one thing, and returns its part of the plan as a
+`Partial`. `STEPS` lists the steps in the order in which they decide.
 
-`STEPS` lists the steps in the order in which they decide. They use no clock, no network and no randomness: the time is
-a field of the observed state. Once a plan has been carried out, the next plan is empty; property tests check that.
+Steps use no clock, no network and no randomness: the time is a field of the observed state. Once a plan has been
+carried out, the next plan is empty. Property tests check that.
 """
 
 from collections.abc import Callable
@@ -47,7 +49,10 @@ from controllers.planning.steps.watch_nodes import watch_nodes
 from controllers.planning.steps.watch_start import watch_start
 
 Step = Callable[[Context], Partial]
-"""Makes one decision. A step sees the status as the steps before it have changed it. No step runs after a `Stop`."""
+"""Makes one decision. The context has the status as the earlier steps have changed it.
+
+No step runs after a step that returns a `Stop`.
+"""
 
 STEPS: tuple[Step, ...] = (
     watch_nodes,
@@ -73,7 +78,7 @@ STEPS: tuple[Step, ...] = (
     restart_in_place,
 )
 STEPS_WITH_SPARES: tuple[Step, ...] = (end_spares, *STEPS, give_places, keep_spares)
-"""The steps of a set with spares. For a set that runs with fewer Jobs than wanted, `grow_back` is added at the end."""
+"""The steps of a set with spares, which are Jobs that hold nodes for pods that lose their nodes."""
 
 
 def plan(
@@ -101,11 +106,15 @@ class Planning:
         self._context: Context | None = None
 
     def decide(self, observed: Observed) -> Plan:
-        """The plan for `observed`. Later calls pass the same state with one more answer, so nothing is sorted again."""
+        """The plan for `observed`.
+
+        A later call passes the same state with the answer to the `pod_query` of the last plan. So the Jobs are sorted
+        only in the first call.
+        """
         js = observed.jobset
         if js.metadata.deletion_timestamp is not None:
             return Plan()
-        if not js.is_ours:
+        if not js.is_ours:  # another controller manages the JobSet
             return combine([expire(js, observed.now)])
         if self._context is None:
             self._context = context(observed, self._gates, self._limits, self._sorted_jobs)
@@ -117,6 +126,7 @@ class Planning:
 def _take_steps(ctx: Context) -> Plan:
     partials: list[Partial] = []
     steps = STEPS_WITH_SPARES if ctx.observed.spares else STEPS
+    # Only a set that runs with fewer Jobs than wanted can grow back.
     for step in (*steps, grow_back) if ctx.js.status.reduced_replicas else steps:
         partial = step(ctx)
         if partial is NOTHING:
@@ -130,30 +140,38 @@ def _take_steps(ctx: Context) -> Plan:
 
 
 def _final_plan(ctx: Context, combined_plan: Plan) -> Plan:
-    """The final plan. A status in which only counts differ may wait for the next write."""
+    """The plan with the complete status, or with a later requeue if the write of the status may wait.
+
+    A status in which only counts differ from the stored status may wait for related changes.
+    """
     stored = ctx.js.status
-    status = ctx.counted_status if combined_plan.status is None else combined_plan.status
-    requeue_after, differs = combined_plan.requeue_after, status != stored
-    delay = _write_delay(ctx, status) if differs else 0
-    is_due = differs and not delay
+    decided_status = ctx.counted_status if combined_plan.status is None else combined_plan.status
+    has_changed = decided_status != stored
+    delay = _write_delay(ctx, decided_status) if has_changed else 0
+    due_status = _with_late_fields(ctx, decided_status) if has_changed and not delay else None
     is_new_and_suspended = ctx.js.spec.suspend and not stored.replicated_jobs_status
-    is_written = is_due and not (is_new_and_suspended and _creates_first_jobs(ctx, combined_plan))
-    if differs and not is_written:
+    is_written = due_status is not None and not (is_new_and_suspended and _creates_first_jobs(ctx, combined_plan))
+    requeue_after = combined_plan.requeue_after
+    if has_changed and not is_written:
         requeue_after = delay if requeue_after is None else min(delay, requeue_after)
-    due_status = _with_late_fields(ctx, status) if is_due else None
     return replace(
         combined_plan,
         status=due_status if is_written else None,
-        counters=_counters(ctx, due_status, status) if combined_plan.actions else due_status,
+        counters=_status_after_failure(ctx, due_status, decided_status) if combined_plan.actions else due_status,
         events=combined_plan.events if is_written else (),
         requeue_after=requeue_after,
         queued=ctx.queued_jobs,
-        counts_wait=differs and not is_written,
+        counts_wait=has_changed and not is_written,
     )
 
 
-def _counters(ctx: Context, due_status: JobSetStatus | None, decided_status: JobSetStatus) -> JobSetStatus | None:
-    """The status that is written if an action fails: the new counts without the decisions; None if they may wait."""
+def _status_after_failure(
+    ctx: Context, due_status: JobSetStatus | None, decided_status: JobSetStatus
+) -> JobSetStatus | None:
+    """The status that is written if an action fails: the new counts without the decisions; None if the counts may wait.
+
+    `decided_status`: the status after all steps. `due_status`: this status with its late fields; None if it may wait.
+    """
     stored, counted = ctx.js.status, ctx.counted_status
     if stored.replicated_jobs_status and (due_status is None or decided_status == counted):
         return due_status
@@ -162,10 +180,10 @@ def _counters(ctx: Context, due_status: JobSetStatus | None, decided_status: Job
 
 
 def _creates_first_jobs(ctx: Context, combined_plan: Plan) -> bool:
-    """Whether the first Jobs of a set are created; the next plan, which follows at once, counts them.
+    """Whether the plan creates the first Jobs of the set.
 
-    So the status of a queued set is written once, after its Jobs are created. If a creation is refused, `counters` are
-    stored.
+    The next plan follows at once, and counts these Jobs. So the status of a set that a queue suspends is written once,
+    after its Jobs are created.
     """
     return not ctx.observed.jobs and any(isinstance(action, CreateJob) for action in combined_plan.actions)
 
@@ -177,8 +195,8 @@ def _with_late_fields(ctx: Context, status: JobSetStatus) -> JobSetStatus:
     js = ctx.js
     if status.reduced_replicas != js.status.reduced_replicas:
         js = msgspec.structs.replace(ctx.observed.jobset, status=status).with_current_replicas
-    noted = counters.with_ready_jobs(js, status)
-    return spares.with_spare_entries(noted, js, ctx.observed.spares) if noted.spares else noted
+    status = counters.with_ready_jobs(js, status)
+    return spares.with_spare_entries(status, js, ctx.observed.spares) if status.spares else status
 
 
 def _write_delay(ctx: Context, status: JobSetStatus) -> float:

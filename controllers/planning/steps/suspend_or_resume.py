@@ -1,4 +1,7 @@
-"""Step: suspend or resume Jobs as `spec.suspend` says (docs/reference/lifecycle.md#suspend-and-resume)."""
+"""Step: suspend or resume the Jobs as `spec.suspend` of the JobSet says.
+
+See docs/reference/lifecycle.md#suspend-and-resume.
+"""
 
 from api import keys
 from api.layout import JobRange
@@ -13,22 +16,22 @@ from controllers.planning.partial import NOTHING, Partial, draft_result
 
 
 def suspend_or_resume(ctx: Context) -> Partial:
-    """Suspend running Jobs, or resume suspended Jobs unless another controller resumes them."""
+    """Suspend running Jobs, or resume suspended Jobs unless another controller does that."""
     if ctx.js.spec.suspend:
         return _suspend(ctx)
     return NOTHING if leaves_suspension_to_others(ctx.js, ctx.gates) else _resume(ctx)
 
 
 def _suspend(ctx: Context) -> Partial:
-    """Suspend the Jobs. The suspension is stored first, so the resume is counted even if not all Jobs were suspended.
+    """Suspend the Jobs, after the suspension is stored, so that the resume is counted even if a patch has failed.
 
-    A set may want its Jobs deleted on suspension. Then Jobs that have started are deleted, and the other Jobs, such as
-    those created again, are suspended.
+    An annotation of the set can say that its Jobs are deleted on suspension. Jobs that have started are then deleted.
+    Jobs that have not started, such as those that are created afterwards, are suspended.
     """
-    draft, deletes = ctx.draft(), deletes_jobs_on_suspend(ctx.js, ctx.gates)
+    draft, deletes_started_jobs = ctx.draft(), deletes_jobs_on_suspend(ctx.js, ctx.gates)
     actions: list[PatchJob | DeleteJob] = []
     for child in ctx.children.active:
-        if deletes and child.job.status.start_time is not None:
+        if deletes_started_jobs and child.job.status.start_time is not None:
             actions += deletions_of_unfinished([child.job])
         elif child.may_run:
             actions.append(suspension_patch(child))
@@ -39,7 +42,10 @@ def _suspend(ctx: Context) -> Partial:
 
 
 def _resume(ctx: Context) -> Partial:
-    """Resume Jobs stage by stage within the job budget. Jobs that another client keeps suspending are resumed later."""
+    """Resume the Jobs of ReplicatedJobs that may start, as many as the job budget allows.
+
+    A Job that another client suspends again and again is held back, and is resumed later.
+    """
     suspended: dict[str, list[Child]] = {}
     waits, held_back = [], ctx.observed.held_back
     for child in ctx.children.active if any(tally.suspended for tally in ctx.children.tallies.values()) else ():
@@ -52,20 +58,24 @@ def _resume(ctx: Context) -> Partial:
     patches: list[PatchJob] = []
     for rjob in ctx.stages.startable_jobs() if suspended else ():
         children = suspended.get(rjob.name, [])
-        patches += _resume_group(ctx, ctx.ranges[rjob.name], children, ctx.job_budget - len(patches))
+        patches += _resume_patches(ctx, ctx.ranges[rjob.name], children, ctx.job_budget - len(patches))
     return Partial(actions=tuple(patches), requeue_after=min(waits, default=None))
 
 
-def _resume_group(ctx: Context, jobs: JobRange, children: list[Child], job_budget: int) -> list[PatchJob]:
-    """At most `job_budget` patches that resume `children`, which are suspended Jobs of one ReplicatedJob."""
-    resources = ctx.gates["MutablePodResourcesForSuspendedJobSets"]
+def _resume_patches(ctx: Context, jobs: JobRange, children: list[Child], job_budget: int) -> list[PatchJob]:
+    """At most `job_budget` patches that resume `children`, which are suspended Jobs of one ReplicatedJob.
+
+    Jobs that wait for their scheduling group, or whose template names a wrong group, are left out.
+    """
+    sets_resources = ctx.gates["MutablePodResourcesForSuspendedJobSets"]
     patches: list[PatchJob] = []
     for child in children:
         if len(patches) >= job_budget:
             break
         if not ctx.groups.may_run(child.name) or is_misplaced(child, ctx.groups.forest):
             continue
-        patch = resume_patch(child, job_body(ctx, jobs, child.job_index, restart_counter(child)), resources=resources)
+        body = job_body(ctx, jobs, child.job_index, restart_counter(child))
+        patch = resume_patch(child, body, sets_resources=sets_resources)
         if patch is not None:
             patches.append(patch)
     return patches

@@ -1,15 +1,18 @@
 """Step: decide about failed Jobs (docs/reference/failure-policy.md#failure-policy).
 
-`failure_match` finds the rule for each failed Job, `_Decisions` decides which action follows and whether the set may
-restart, and `failure_record` writes that into the status.
+The failure policy of a set has rules. The first rule that matches a failed Job names the action, such as a restart of
+the Job, of its ReplicatedJob or of the set. `failure_match` finds the rule for each failed Job, `_Decisions` decides
+whether the action is possible and allowed, and `failure_record` writes the restart or the failure into the status. A
+Job also counts as failed if one of its pods decides that it has (`FailedByPod`), for example after the loss of its
+node.
 
-Failed Jobs are decided in the order of the rules that match them, then of the times of their failures (in whole
-seconds), then of their global indexes. After an action on a Job or a ReplicatedJob, the same plan decides about the
-other failures and counts them. An action on the set settles all failures. Nothing is decided before the pods that a
-rule needs are known (onExitCodes, onPodReasons).
-
-If very many Jobs have failed, a plan decides about the earliest failures, and the next plan about later failures. So
-the time of a plan is bounded, however many Jobs, rules and patterns there are.
+- The order of decisions is that of the rules that match the Jobs, then that of the times of the failures (in whole
+  seconds), then that of the global indexes of the Jobs.
+- After an action on a Job or a ReplicatedJob, the same plan decides about the other failures. An action on the set ends
+  the attempt, which is the time between two restarts of the set, so the other failures need no decision.
+- Rules with onExitCodes or onPodReasons need the failed pods. The plan first asks for these pods, and decides nothing.
+- If very many Jobs have failed, a plan decides about the earliest failures, and the next plan about later failures. So
+  the time of a plan is bounded, however many Jobs, rules and patterns there are.
 """
 
 import heapq
@@ -33,21 +36,21 @@ from kube.model.patterns import MAX_PATTERNS
 
 
 def apply_failure_policy(ctx: Context) -> Partial:
-    """Decide about every failed Job. If anything is decided, or a decision needs pods, the plan ends here."""
+    """Decide about each failed Job. If anything is decided, or if pods are missing, no later step runs."""
     by_pods = failed_by_pods(ctx)
     if not (ctx.children.failed or by_pods):
         return NOTHING
     draft, failed_pods = ctx.draft(), ctx.observed.failed_pods
-    not_by_pods = (child for child in ctx.children.failed if child.job.metadata.uid not in by_pods)
-    all_failed = (*not_by_pods, *(failure.child for failure in by_pods.values()))
-    failed = heapq.nsmallest(_job_limit(ctx), all_failed, key=_failure_order)
+    failed_by_themselves = (child for child in ctx.children.failed if child.job.metadata.uid not in by_pods)
+    all_failed_jobs = (*failed_by_themselves, *(failure.child for failure in by_pods.values()))
+    failed_jobs = heapq.nsmallest(_job_limit(ctx), all_failed_jobs, key=_failure_order)
     matcher = Matcher(ctx, by_pods)
-    needing_pods = [
+    jobs_needing_pods = [
         child
-        for child in failed
+        for child in failed_jobs
         if (child.job.metadata.uid not in by_pods and _asks_for_pods(ctx, child)) or matcher.needs_pods(child)
     ]
-    needed_query = _pod_query(needing_pods, failed_pods, needed=True)
+    needed_query = _pod_query(jobs_needing_pods, failed_pods, needed=True)
     if matcher.has_unread_patterns:
         draft.warn(
             "TooManyPatterns",
@@ -56,11 +59,12 @@ def apply_failure_policy(ctx: Context) -> Partial:
         )
     if needed_query is not None:
         return draft_result(draft, kind=Stop, pod_query=needed_query)
-    _warn_of_pods_beyond_counting(draft, matcher, failed)
-    pod_query = _pod_query(_Decisions(ctx, draft).decide(matcher.match(failed)), failed_pods, needed=False)
+    _warn_of_uncounted_pods(draft, matcher, failed_jobs)
+    reported_jobs = _Decisions(ctx, draft).decide(matcher.match(failed_jobs))
+    pod_query = _pod_query(reported_jobs, failed_pods, needed=False)
     has_decided = draft.status is not ctx.status
     if has_decided:
-        failed_nodes.count_failures(ctx, draft, failed)
+        failed_nodes.count_failures(ctx, draft, failed_jobs)
         if ctx.observed.spares:
             spare_places.promise_places(ctx, draft, node_failure.lost_pods(ctx.js, ctx.gates, ctx.observed))
     return draft_result(draft, kind=Stop if has_decided else Partial, pod_query=pod_query)
@@ -74,8 +78,8 @@ def _asks_for_pods(ctx: Context, child: Child) -> bool:
 def _job_limit(ctx: Context) -> int:
     """How many failed Jobs one plan decides about. The more rules and patterns there are, the fewer Jobs."""
     rules = ctx.failure_policy.rules
-    comparisons_of_job = 1 + sum(1 + len(rule.on_job_failure_message_patterns) for rule in rules)
-    return max(1, min(ctx.limits.judged_jobs, ctx.limits.judgements // comparisons_of_job))
+    comparisons_per_job = 1 + sum(1 + len(rule.on_job_failure_message_patterns) for rule in rules)
+    return max(1, min(ctx.limits.judged_jobs, ctx.limits.judgements // comparisons_per_job))
 
 
 def _failure_order(child: Child) -> tuple[str, int]:
@@ -91,9 +95,9 @@ def _pod_query(children: Sequence[Child], failed_pods: FailedPodsByJob, *, neede
     return FailedPodQuery(jobs, needed=needed) if jobs else None
 
 
-def _warn_of_pods_beyond_counting(draft: StatusDraft, matcher: Matcher, failed: Sequence[Child]) -> None:
-    """Warn of each Job with so many failed pods that its decisive pod may not be among those that were read."""
-    for child in failed:
+def _warn_of_uncounted_pods(draft: StatusDraft, matcher: Matcher, failed_jobs: Sequence[Child]) -> None:
+    """Warn of each Job with so many failed pods that the pod by which it failed may not have been read."""
+    for child in failed_jobs:
         if matcher.is_beyond_counting(child):
             draft.warn(
                 "TooManyFailedPods",
@@ -116,7 +120,8 @@ class _Decisions:
     def decide(self, failures: Sequence[Failure]) -> list[Child]:
         """Decide about each failure in turn, until the whole set fails or restarts.
 
-        Returns the Jobs of which events and the attempt history name a pod.
+        Returns the Jobs whose failed pods are to be named in events and the attempt history, if these pods are not
+        known yet.
         """
         reported_jobs: list[Child] = []
         settled_replicated_jobs: set[str] = set()
@@ -146,7 +151,10 @@ class _Decisions:
         return reported_jobs
 
     def _escalation_step(self, rule: FailurePolicyRule) -> int:
-        """Which action of the rule applies, counted from 1. It is the same for all failures of one plan."""
+        """The number of the rule's action that applies, from 1. A rule has several actions if it has `then`.
+
+        The number is the same for all failures of one plan.
+        """
         if not rule.then:
             return 1
         if self._gates[escalation.GATE]:
@@ -162,21 +170,21 @@ class _Decisions:
         return action_of(node_policy.action)
 
     def _is_possible(self, action: FailureAction, failure: Failure) -> bool:
-        """Whether the action can be carried out. If not, a warning says so, and the set waits for the user."""
+        """Whether the action can be carried out. If not, warn of it. The set then waits for the user."""
         is_enabled = action.is_enabled(self._gates)
         if is_enabled and not (action.restarts_part and failure.rjob.replicas > MAX_REPLICAS_TO_RESTART):
             return True
-        rejected = f"Job {failure.child.name} failed and a rule asks for {action.name}, which"
+        request = f"Job {failure.child.name} failed and a rule asks for {action.name}, which"
         if not is_enabled:
             self._draft.warn(
                 "FeatureGateDisabled",
-                f"{rejected} needs the feature gate {action.gate}: start the manager with"
+                f"{request} needs the feature gate {action.gate}: start the manager with"
                 f" --feature-gates={action.gate}=true, or delete the JobSet",
             )
         else:
             self._draft.warn(
                 "TooManyReplicas",
-                f"{rejected} counts the restarts of at most {MAX_REPLICAS_TO_RESTART} Jobs of a ReplicatedJob: delete"
+                f"{request} counts the restarts of at most {MAX_REPLICAS_TO_RESTART} Jobs of a ReplicatedJob: delete"
                 " the JobSet, and make several in its place",
             )
         return False
@@ -186,7 +194,7 @@ class _Decisions:
         rule, (pod, detail) = failure.rule, failure.container()
         first_failure = f"(first failed job: {failure.child.name}){detail}"
         set_failure = self._set_failure(rule, action)
-        step_taken = None
+        recorded_step = None
         if (
             rule
             and rule.then
@@ -194,7 +202,7 @@ class _Decisions:
             and (set_failure is None or action.scope is Scope.NOTHING)
         ):
             self._record.take_step(rule, step)
-            step_taken = step
+            recorded_step = step
         if set_failure is not None:
             reason, message = set_failure
             self._record.fail_set(reason, f"{message} {first_failure}")
@@ -202,7 +210,7 @@ class _Decisions:
             message = f"applying {action.name} failure policy action {first_failure}"
             reason = self._record.restart(rule, action, failure.child, failure.rjob.replicas, message)
         if reason:
-            self._record.record_attempt(reason, failure.child, pod, step_taken)
+            self._record.record_attempt(reason, failure.child, pod, recorded_step)
         return bool(reason)
 
     def _set_failure(self, rule: FailurePolicyRule | None, action: FailureAction) -> tuple[str, str] | None:

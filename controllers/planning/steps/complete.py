@@ -9,7 +9,7 @@ from controllers.planning.success import complete_set, success_note
 
 
 def complete(ctx: Context) -> Partial:
-    """Set the condition Completed. The failure policy decides about a set with failed Jobs."""
+    """Set the condition Completed, unless Jobs have failed: the failure policy decides about them."""
     note = None if ctx.children.failed else success_note(ctx.js, ctx.counts, ctx.children)
     if note is None:
         return NOTHING

@@ -1,7 +1,10 @@
 """Step: count an execution attempt when a set runs for the first time, and after each suspension (KEP-1282).
 
-The count and the end of the suspension are stored before a Job is resumed. If the process crashes in between, the next
-process finds suspended Jobs of a running set, and only resumes them.
+`status.executionAttempts` numbers the times between starts, resumes and restarts of the set. `restart_set` counts the
+attempts that begin with a restart.
+
+The number and the end of the suspension are stored before a Job is resumed. If the process crashes in between, the next
+process finds suspended Jobs and a status that is not suspended, so it resumes the Jobs without counting.
 """
 
 from api import keys
@@ -12,7 +15,7 @@ from kube.model.meta import find
 
 
 def count_attempt(ctx: Context) -> Partial:
-    """Set the condition Suspended to False, and count the attempt."""
+    """Count the attempt, and set the condition Suspended to False, if the set starts or is resumed."""
     if ctx.js.spec.suspend:
         return NOTHING
     is_first = ctx.js.status.execution_attempts is None

@@ -1,6 +1,11 @@
-"""Step: create the missing Jobs that stages, scheduling groups and the job budget allow to start.
+"""Step: create the missing Jobs of the ReplicatedJobs that may start now.
 
-See docs/reference/lifecycle.md#order-of-start.
+See docs/reference/lifecycle.md#order-of-start. The job budget limits how many Jobs are created at once. A Job is not
+created while its scheduling group is not ready, or while leftover pods exist, which are pods of the same Job in an
+earlier attempt. An attempt is the time between two restarts of the set.
+
+A name can be in use by a foreign Job, which another object owns, by an unreadable Job, which this program cannot
+decode, or by an unrecognized Job, which the set owns and whose labels are wrong. The user has to delete such a Job.
 """
 
 import functools
@@ -28,32 +33,33 @@ def create_jobs(ctx: Context) -> Partial:
     """Create missing Jobs in the order of the ReplicatedJobs, and set the conditions of an ordered start."""
     draft = ctx.draft()
     creations: list[CreateJob] = []
-    conflicts: list[str] = []
-    foreign, unreadable = _wanted_names(ctx, ctx.observed.foreign_owners), _wanted_names(ctx, ctx.observed.unreadable)
+    conflicting_names: list[str] = []
+    foreign_jobs = _wanted_names(ctx, ctx.observed.foreign_owners)
+    unreadable_jobs = _wanted_names(ctx, ctx.observed.unreadable)
     names_in_use = {job.metadata.name for job in ctx.children.unrecognized} | (ctx.leftovers or frozenset())
     cache_wait = _cache_wait(ctx)
     for rjob in ctx.stages.startable_jobs() if _may_create(ctx) and cache_wait is None else ():
-        jobs, foreign_names = ctx.ranges[rjob.name], foreign.get(rjob.name, {})
-        indexes_in_use = foreign_names.keys() | unreadable.get(rjob.name, {}).keys()
+        jobs, foreign_names = ctx.ranges[rjob.name], foreign_jobs.get(rjob.name, {})
+        indexes_in_use = foreign_names.keys() | unreadable_jobs.get(rjob.name, {}).keys()
         job_budget = max(ctx.job_budget - len(creations), 0)
         creations += _creations(ctx, jobs, job_budget, indexes_in_use, names_in_use)
         names = [foreign_names[index] for index in sorted(foreign_names) if _is_missing(ctx, rjob.name, index)]
-        conflicts += names
+        conflicting_names += names
         _warn_of_foreign_jobs(ctx, draft, names)
-    _warn_of_unreadable(ctx, draft, unreadable)
+    _warn_of_unreadable(ctx, draft, unreadable_jobs)
     if is_ordered(ctx.js.spec) and not ctx.js.spec.suspend:
         _report_order(draft, is_complete=ctx.stages.all_started)
     # No watch shows when the name of a foreign or unreadable Job is free again.
-    retry = ctx.limits.foreign_retry if conflicts or unreadable else cache_wait
+    retry = ctx.limits.foreign_retry if conflicting_names or unreadable_jobs else cache_wait
     return draft_result(draft, *creations, requeue_after=retry)
 
 
 def _cache_wait(ctx: Context) -> float | None:
     """How many seconds to wait at most for the cache of JobSets; None if the cache is not behind the cache of Jobs.
 
-    The cache is behind if there are Jobs of a later attempt. A Job that is created now would belong to an ended
-    attempt. A Job whose label a user has changed may look like a Job of a later attempt, so such Jobs are ignored
-    once they are older than `cache_lag` seconds.
+    The cache of JobSets is behind if there are Jobs of a later attempt than that of the status. A Job that is created
+    now would then belong to an attempt that has ended. But a user can give a Job the label of a later attempt. So Jobs
+    that are older than `cache_lag` seconds do not count.
     """
     created = max((job.metadata.creation_timestamp or ctx.now for job in ctx.children.newer), default=None)
     if created is None:
@@ -63,7 +69,10 @@ def _cache_wait(ctx: Context) -> float | None:
 
 
 def _may_create(ctx: Context) -> bool:
-    """Whether any Jobs may be created. None may before it is known which Jobs have leftover pods."""
+    """Whether Jobs may be created: it is known which Jobs have leftover pods, and nothing delays the whole set.
+
+    With the restart strategy BlockingRecreate, all Jobs wait until no Job and no pod of an earlier attempt exists.
+    """
     waits_for_all_jobs = ctx.failure_policy.restart_strategy == "BlockingRecreate"
     is_blocked = waits_for_all_jobs and bool(ctx.children.previous or ctx.leftovers)
     return ctx.may_create and ctx.leftovers is not None and not is_blocked and not ctx.groups.is_closed
@@ -76,11 +85,10 @@ def _is_missing(ctx: Context, name: str, index: int) -> bool:
 def _creations(
     ctx: Context, jobs: JobRange, job_budget: int, indexes_in_use: AbstractSet[int], names_in_use: AbstractSet[str]
 ) -> Iterator[CreateJob]:
-    """Creations of Jobs of one ReplicatedJob that neither exist nor have completed.
+    """Creations of at most `job_budget` Jobs of one ReplicatedJob that neither exist nor have completed.
 
-    Jobs whose index or name is in use are left out. The number of existing Jobs and `job_budget` bound the work, not
-    `replicas`. Jobs beyond `job_budget` are created when the Job controller has taken up other Jobs, and Jobs with
-    leftover pods of an earlier attempt when these pods are gone.
+    Jobs whose index or name is in use are left out, and so are Jobs that wait for their scheduling group. The work is
+    bounded by the number of existing Jobs and by `job_budget`, even if `replicas` is very large.
     """
     rjob = jobs.replicated_job
     if rjob.name in ctx.children.fully_existing:
@@ -118,7 +126,7 @@ def _warn_of_unreadable(ctx: Context, draft: StatusDraft, names_by_index: _JobNa
 
 
 def _wanted_names(ctx: Context, names: Collection[str]) -> _JobNames:
-    """The part of `names` that the set wants for its own Jobs."""
+    """Those of the names that the set wants for its own Jobs."""
     names_by_index: dict[str, dict[int, str]] = {}
     rjobs = {job_name_prefix(ctx.js.metadata.name, rjob.name): rjob for rjob in ctx.js.spec.replicated_jobs if names}
     for name in names:

@@ -22,9 +22,9 @@ def create_service(ctx: Context) -> Partial:
         return Partial(actions=(CreateService(build_service(js)),))
     wanted_spec = ServiceSpec(cluster_ip="None", selector={keys.JOBSET_NAME: js.metadata.name})
     if service.metadata.controller() is None and service.spec == wanted_spec:
-        return NOTHING  # somebody has created it by hand
+        return NOTHING  # a user has created an equal Service, which serves the set as well
     if service.metadata.owner == Owner(keys.KIND, js.metadata.name):
-        return NOTHING  # it is this set's, or is deleted with an earlier JobSet of the same name
+        return NOTHING  # the Service is this set's, or is being deleted with an earlier JobSet of the same name
     draft, owner = ctx.draft(), service.metadata.owner
     draft.warn(
         keys.SERVICE_CREATION_FAILED,

@@ -1,7 +1,10 @@
-"""Step: stop avoiding the node that failed first if pods find no node (gate JobSetAvoidNodes).
+"""Step: avoid one node less if pods find no node (gate JobSetAvoidNodes).
 
-See docs/concepts/avoid-nodes.md. `watch_start` has asked for the pending pods. The node affinity of a Job cannot change
-while the Job runs, so Jobs whose pods find no node are deleted, and created again with one node less to avoid.
+See docs/concepts/avoid-nodes.md. The status lists failed nodes, which later Jobs avoid by a node affinity. If pods of
+such Jobs find no node, the node that failed first is dropped from the list. The node affinity of a running Job cannot
+change, so the Jobs are deleted and created again.
+
+The pending pods come from a query of the step `watch_start`.
 """
 
 from api.avoided_nodes import GATE, avoided_node_names, nodes_to_avoid
@@ -12,9 +15,10 @@ from controllers.planning.start_timeout import nodeless_pods
 
 
 def drop_failed_nodes(ctx: Context) -> Partial:
-    """Delete Jobs whose pods find no node because they avoid nodes, and drop the node that failed first.
+    """Delete Jobs that avoid nodes and have pods without a node, and drop the node that failed first.
 
-    A node is dropped only if the set still avoids every node that the Job of the oldest such pod avoids.
+    No node is dropped if the Job of the oldest of these pods avoids a node that the set does not avoid any more. The
+    new Job avoids fewer nodes anyway.
     """
     policy = ctx.failure_policy.avoid_nodes
     if policy is None:
@@ -43,7 +47,7 @@ def drop_failed_nodes(ctx: Context) -> Partial:
         draft.update(failed_nodes=tuple(node for node in ctx.status.failed_nodes if node.name != dropped.name))
         note = f"node {dropped.name} is not avoided any more: pod {pods[uid].name} of Job {job.metadata.name} finds no"
         draft.add_event("Warning", "AvoidedNodeDropped", f"{note} node: {pods[uid].reason}")
-    # After a crash behind the write of the status, the Jobs still avoid the dropped node, and are only deleted.
+    # If the process crashes after the write of the status, the next process deletes the Jobs without dropping a node.
     return draft_result(
         draft, *deletions_of_unfinished(job for job, _ in avoiding_jobs.values()), kind=Stop, status_first=True
     )

@@ -10,7 +10,7 @@ from kube.model.meta import seconds_between
 
 
 def end_restart(ctx: Context) -> Partial:
-    """Set the condition RestartingJobSet to False, and record the duration in seconds."""
+    """Set the condition RestartingJobSet to False, and store how many seconds the restart took."""
     if ctx.js.spec.suspend or not counters.all_ready(ctx.js, ctx.counts):
         return NOTHING
     draft, restart = ctx.draft(), ctx.status.last_restart

@@ -2,9 +2,11 @@
 
 See docs/reference/failure-policy.md#deadline.
 
-This step comes before the failure policy, which could otherwise restart a set after its deadline. A set that meets its
-success policy at the deadline completes, even if it has failed Jobs. The start time is stored, and cleared by a
-suspension, before all other writes, so that a set whose Jobs are refused also has a deadline.
+This step comes before the failure policy, which could otherwise restart a set after its deadline. If a set meets its
+success policy at the deadline, it completes, even if it has failed Jobs.
+
+The time begins with `status.startTime`, which a suspension clears. The start time is written before Jobs are created,
+so that a set whose Jobs the API server refuses also has a deadline.
 """
 
 from api.jobset_status import FailedAttempt

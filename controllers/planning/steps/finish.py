@@ -14,12 +14,15 @@ from controllers.planning.partial import NOTHING, Partial, Stop
 
 
 def finish(ctx: Context) -> Partial:
-    """Delete every unfinished Job, whatever its labels, and free the groups."""
+    """Delete all unfinished Jobs of a finished set, and its scheduling groups.
+
+    Unrecognized Jobs, whose labels are wrong, are also deleted.
+    """
     if not has_finished(ctx.js):
         return NOTHING
     children = ctx.children
-    recognized = (*children.active, *children.previous, *children.surplus, *children.redundant)
-    jobs = (*(child.job for child in recognized if not child.was_deleted), *children.unrecognized)
+    recognized_jobs = (*children.active, *children.previous, *children.surplus, *children.redundant)
+    jobs = (*(child.job for child in recognized_jobs if not child.was_deleted), *children.unrecognized)
     actions: list[Action] = [*deletions_of_unfinished(jobs), *release_groups(ctx.observed.groups)]
     expiry = expire(ctx.js, ctx.now)
     return replace(expiry, actions=(*actions, *expiry.actions))

@@ -1,8 +1,13 @@
-"""Step: restart a set that runs with fewer Jobs when there is room for more (gate JobSetElasticReplicas).
+"""Step: restart a set that runs with fewer Jobs than wanted when there is room for more (gate JobSetElasticReplicas).
 
-Placeholders are Jobs with the resource requests of the missing Jobs. kube-scheduler binds their pods when there is
-room. See docs/concepts/elastic.md#more-jobs-when-there-is-room. This step comes last, and restarts nothing if another
-step has changed the status.
+See docs/concepts/elastic.md#more-jobs-when-there-is-room. `status.reducedReplicas` has an entry for each ReplicatedJob
+that runs with fewer Jobs than `replicas` in the spec.
+
+A placeholder is a Job that does no work and has the resource requests of a missing Job. Its pods get nodes when there
+is room, and then the placeholder holds this room. When placeholders have held room for some seconds, the set restarts
+with as many more Jobs as there are such placeholders.
+
+This step comes last. If another step has changed the status, it neither creates placeholders nor restarts the set.
 """
 
 import functools
@@ -28,20 +33,25 @@ from controllers.planning.status import StatusDraft, list_some
 from kube.model.meta import age
 
 SETTLE_SECONDS = 3
-"""Seconds for which placeholders hold all places before the set restarts. A failed worker leaves a place that a
-placeholder may take, and the Job controller counts the failure a second later."""
+"""If placeholders for all missing Jobs hold room, the set restarts after so many seconds.
+
+If a worker fails, a placeholder may get its node a second before the Job controller counts the failure.
+"""
 RETRY_SECONDS = 10
-"""Seconds from a deletion of placeholders until placeholders are created again."""
+"""Placeholders are created again at the earliest so many seconds after placeholders were deleted."""
 
 
 def grow_back(ctx: Context) -> Partial:
-    """Create placeholders while all Jobs are ready. When they hold room, restart the set with more Jobs."""
+    """Create placeholders while all Jobs are ready. When placeholders hold room, restart the set with more Jobs.
+
+    If some placeholders find no room, the set waits for them for `whenNoCapacity.shrinkAfterSeconds`.
+    """
     stored, policy = ctx.status.reduced_replicas, capacity_policy(ctx.failure_policy)
     if not stored or policy is None or not ctx.gates[GATE] or ctx.js.spec.suspend:
         return NOTHING
     draft, is_steady = ctx.draft(), _is_steady(ctx)
     deleted = deletions(job for job in ctx.observed.placeholders if not is_steady or job.outcome is not None)
-    entries = _count_held(ctx, stored, deleted, is_steady=is_steady)
+    entries = _with_held_counts(ctx, stored, deleted, is_steady=is_steady)
     if entries != stored:
         draft.update(reduced_replicas=entries)
     if not is_steady or ctx.status != ctx.counted_status:
@@ -64,9 +74,10 @@ def grow_back(ctx: Context) -> Partial:
 
 
 def _is_steady(ctx: Context) -> bool:
-    """Whether all Jobs are ready or completed, and no reduced ReplicatedJob has completed Jobs, which would run again.
+    """Whether all Jobs are ready or completed, and no ReplicatedJob with fewer Jobs than wanted has completed Jobs.
 
-    If not, there must be no placeholders: one that waits could take the place of a worker that has just failed.
+    Completed Jobs would run again after the restart. While Jobs are not ready, there must be no placeholders: a pending
+    placeholder could get the node of a worker that has just failed.
     """
     children, reduced = ctx.children, {entry.name for entry in ctx.status.reduced_replicas}
     if children.failed or ctx.may_have_old_pods or any(child.deleting for child in children.active):
@@ -78,30 +89,30 @@ def _is_steady(ctx: Context) -> bool:
     return True
 
 
-def _count_held(
+def _with_held_counts(
     ctx: Context, stored: tuple[ReducedReplicas, ...], deleted: Iterable[DeleteJob], *, is_steady: bool
 ) -> tuple[ReducedReplicas, ...]:
-    """The entries with the number of places that placeholders hold now.
+    """The entries of `status.reducedReplicas`, each with the number of placeholders that hold room now (`held`).
 
-    `held_since` starts again with each change of that number and each deletion of a placeholder.
+    `held_since` is the time of the last change of `held`, or of the last deletion of a placeholder.
     """
     deleted_names = {deletion.name for deletion in deleted}
-    held, with_deletions = Counter[str](), set[str]()
+    held, names_with_deletions = Counter[str](), set[str]()
     for job in ctx.observed.placeholders:
         name = job.metadata.labels[keys.REPLICATED_JOB_NAME]
         held[name] += is_steady and holds_room(job)
         if job.metadata.name in deleted_names:
-            with_deletions.add(name)
+            names_with_deletions.add(name)
     return tuple(
         msgspec.structs.replace(entry, held=held[entry.name], held_since=ctx.now)
-        if entry.held != held[entry.name] or entry.name in with_deletions
+        if entry.held != held[entry.name] or entry.name in names_with_deletions
         else entry
         for entry in stored
     )
 
 
 def _restore(ctx: Context, draft: StatusDraft, entries: tuple[ReducedReplicas, ...]) -> None:
-    """Restart with as many Jobs as there is room for. Placeholders are deleted like all Jobs of the attempt."""
+    """Restart the set with as many Jobs as there is room for. The restart also deletes the placeholders."""
     full_sizes = {rjob.name: rjob.replicas for rjob in ctx.observed.jobset.spec.replicated_jobs}
     sizes = {entry.name: entry.replicas + entry.held for entry in entries if entry.held}
     draft.update(

@@ -1,9 +1,9 @@
-"""Step: give running Jobs the size that the spec has now (gate ElasticJobSet, KEP-463).
+"""Step: patch running Jobs after a change of their size in the spec (gate ElasticJobSet, KEP-463).
 
-See docs/reference/children.md#elastic-sets.
-
-Indexed Jobs get the parallelism and completions of the template. When the number of Jobs changes, the labels of totals
-and positions change on the Jobs. Pods keep the old values, since the template of a running Job cannot change.
+See docs/reference/children.md#elastic-sets. The size of an Indexed Job is its number of pods: the patch sets
+parallelism and completions to the values of the template. When the number of Jobs changes, the patch also sets the
+labels that have numbers and indexes of Jobs. Pods keep the old labels, since the pod template of a running Job cannot
+change.
 """
 
 from api import keys
@@ -18,7 +18,7 @@ from kube.model.meta import JSON
 
 
 def resize_jobs(ctx: Context) -> Partial:
-    """Patch each active Job that differs from the spec, once its scheduling group has the new size."""
+    """Patch each active Job whose size or labels differ from the spec, once its scheduling group has the new size."""
     if not ctx.gates["ElasticJobSet"]:
         return NOTHING
     patches = (
@@ -30,7 +30,10 @@ def resize_jobs(ctx: Context) -> Partial:
 
 
 def size_patch(child: Child, jobs: JobRange, layout: Layout) -> PatchJob | None:
-    """The patch that gives one active Job its size and labels; None if the Job has them."""
+    """The patch that gives an active Job the size and labels of the spec; None if the Job has them.
+
+    `jobs`: the indexes of the Jobs of its ReplicatedJob.
+    """
     rjob = jobs.replicated_job
     patch: JSON = {}
     size = _size(rjob)

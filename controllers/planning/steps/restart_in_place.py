@@ -1,22 +1,27 @@
-"""Step: bring the attempts that in-place restart agents report into line (gate InPlaceRestart).
+"""Step: restart the workers of a set in their pods, without new pods (gate InPlaceRestart).
 
-See docs/reference/in-place-restart.md.
+See docs/reference/in-place-restart.md. An agent in each pod starts and ends the worker of the pod. The time between two
+restarts of the workers is an attempt, which has a number:
 
-Each agent annotates its own pod with the attempt that it is about to run, and waits (at the barrier). When all pods
-report the same attempt, that attempt becomes current, and the agents start their workers. When one pod reports a higher
-attempt, all lower attempts become previous. Agents that run a previous attempt exit, and the kubelet starts them again.
+- Each agent annotates its own pod with the number of the attempt that it is about to run, and waits. This wait is
+  called the barrier. When all pods have reported the same attempt, the status names it as the current attempt, and the
+  agents start their workers.
+- When a worker fails, its agent reports the next attempt. The status then names the attempt before it as previous.
+  Agents that run a previous attempt, or an earlier one, exit. The kubelet starts these agents again, and they report
+  the next attempt.
 
 Where the Go JobSet gets stuck or counts too much, this step does something else:
 - A pod counts if a child Job of the set controls it, whatever its labels say (defect 20 in docs/reference/defects.md).
-- A pod with an annotation that is not a valid attempt has not reported, and an event says so. Other pods still count.
+- A pod with an annotation that is not a valid number has not reported, and an event says so. Other pods still count.
 - A pod that is being deleted does not count. The barrier waits for the pod that replaces it.
-- Every resume creates pods with the next attempt. A resume is not a failure, and does not count towards maxRestarts. A
-  resume before the first attempt raises no attempt, so there may be more restarts than maxRestarts, but never fewer.
+- Every resume of a suspended set creates pods that report the next attempt. A resume is not a failure, and does not
+  count towards maxRestarts. If the resume comes before the first attempt, the pods report the first attempt, but the
+  resume is subtracted from the restarts. So there may be more restarts than maxRestarts, but never fewer.
 - A pod that has succeeded cannot start again in place. If the other pods started again, they would wait at the barrier
   forever. So the whole set is created again, which counts as one restart.
-- A ReplicatedJob whose completion is awaited (dependsOn) has ended before its dependents start, so no pod waits at the
-  barrier for its pods.
-- A spec that cannot be restarted in place gets an event, and the rest of the status is still written.
+- A ReplicatedJob that must complete before others start (dependsOn) takes no part: no pod waits at the barrier for its
+  pods.
+- If the workers of a spec cannot be restarted in place, an event says so, and the rest of the status is still written.
 """
 
 from controllers.planning import escalation
@@ -26,7 +31,10 @@ from controllers.planning.reported_attempts import apply_reports
 
 
 def restart_in_place(ctx: Context) -> Partial:
-    """Start the attempt that all pods report, or make pods of earlier attempts start again."""
+    """Make the attempt that all pods have reported the current attempt, or make pods of earlier attempts start again.
+
+    `apply_reports` decides this, or that the set fails or is created again.
+    """
     if not ctx.restarts_in_place:
         return NOTHING
     draft = ctx.draft()

@@ -1,4 +1,8 @@
-"""Step: delete Jobs of earlier attempts. A large set deletes them in batches if no foreign Jobs have its name label."""
+"""Step: delete Jobs of earlier attempts. An attempt is the time between two restarts of the set.
+
+A large set deletes many Jobs in one call, by a label selector. Their pods may exist for some time after that, and are
+called leftover pods. A Job is created again only after its leftover pods are gone.
+"""
 
 from controllers.planning import batch_deletion
 from controllers.planning.actions import deletions
@@ -7,7 +11,11 @@ from controllers.planning.partial import NOTHING, Partial
 
 
 def retire_old_attempts(ctx: Context) -> Partial:
-    """Delete the Jobs, and ask for their leftover pods, which must be gone before the Jobs are created again."""
+    """Delete the Jobs of earlier attempts, and ask for their leftover pods.
+
+    Jobs are deleted one by one if other owners have Jobs with this set's name label, which a selector would select,
+    too.
+    """
     old_jobs = ctx.children.previous
     if not ctx.may_have_old_pods:
         return NOTHING

@@ -1,8 +1,12 @@
-"""Step: ask for pods that may have been pending for too long.
+"""Step: ask for the pending pods of the set when a pod may have been pending for too long.
 
-Gates JobSetStartTimeout, JobSetAvoidNodes and JobSetElasticReplicas. See
-docs/concepts/deadlines.md#a-time-limit-for-the-start. Later steps use the pods: `drop_failed_nodes` and
-`adapt_replicas` if a pod finds no node, `apply_failure_policy` if a pod does not start in time.
+See docs/concepts/deadlines.md#a-time-limit-for-the-start. Three fields of the failure policy limit the time of a pod,
+each with its own gate. A later step decides about pods that exceed the limit:
+
+- `startTimeoutSeconds`, until the pod runs (gate JobSetStartTimeout): `apply_failure_policy`.
+- `avoidNodes`, until the pod has a node if its Job avoids nodes (gate JobSetAvoidNodes): `drop_failed_nodes`.
+- `nodeFailure.whenNoCapacity`, until the pod has a node if the set may run with fewer Jobs (gate
+  JobSetElasticReplicas): `adapt_replicas`.
 """
 
 from api import elastic
@@ -16,21 +20,21 @@ from controllers.planning.start_timeout import GATE, StartLimits, is_starting, n
 
 
 def watch_start(ctx: Context) -> Partial:
-    """A query for pending pods if a check is due, else the seconds until then."""
-    set_limits = start_limits(ctx.failure_policy)
-    if not set_limits.seconds:
+    """Ask for the pending pods if a check is due, else plan again when the next check is due."""
+    spec_limits = start_limits(ctx.failure_policy)
+    if not spec_limits.seconds:
         return NOTHING
     draft = ctx.draft()
-    if set_limits.start is not None and not ctx.gates[GATE]:
+    if spec_limits.start is not None and not ctx.gates[GATE]:
         draft.warn_of_gate("spec.failurePolicy.startTimeoutSeconds", GATE)
     starting_jobs = [child for child in ctx.children.active if is_starting(child.job) and not child.deleting]
     avoiding_jobs = [child for child in starting_jobs if avoided_node_names(child.job.metadata.annotations)]
     names = reducible_names(ctx.js) if ctx.gates[elastic.GATE] else frozenset()
     reducible_jobs = restarted_jobs(ctx.js, (child for child in starting_jobs if child.replicated_job in names))
     current_limits = StartLimits(
-        start=set_limits.start if ctx.gates[GATE] else None,
-        node=set_limits.node if avoiding_jobs and failed_nodes.avoid_policy(ctx) is not None else None,
-        capacity=set_limits.capacity if reducible_jobs else None,
+        start=spec_limits.start if ctx.gates[GATE] else None,
+        node=spec_limits.node if avoiding_jobs and failed_nodes.avoid_policy(ctx) is not None else None,
+        capacity=spec_limits.capacity if reducible_jobs else None,
     )
     if current_limits.start is None:
         starting_jobs = [*avoiding_jobs, *reducible_jobs]

@@ -1,1 +1,1 @@
-"""The groups that kube-scheduler schedules by: Workload, CompositePodGroup and PodGroup objects of JobSets."""
+"""Watches and writes the objects Workload, CompositePodGroup and PodGroup, by which kube-scheduler places pods."""

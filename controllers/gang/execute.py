@@ -1,7 +1,11 @@
-"""Carries out a plan's actions on groups. No other file writes Workloads, CompositePodGroups and PodGroups.
+"""Writes the scheduling groups of a JobSet as a plan says. No other file writes these objects.
 
-The stored objects are compared with what was sent, since the API server drops fields silently while a feature gate is
-off, and a group without its parent would be scheduled as a tree of its own.
+Groups are PodGroups, whose members are pods, and CompositePodGroups (here: composites), whose members are groups. A
+Workload lists the templates of all groups of a set. Here, "group" includes the Workload.
+
+Each answer of the API server is compared with the object that was sent. While a feature gate is off, the API server
+silently drops fields, such as the name of the parent of a group. Without its parent, kube-scheduler would place the
+group independently of the other groups.
 """
 
 from collections.abc import Sequence
@@ -21,7 +25,7 @@ from kube.parallel import Failure, each
 
 
 class GroupWriteError(KubeError):
-    """A group cannot be created with the wanted fields. `reason` is for the condition."""
+    """A group cannot be created with the wanted fields. `reason`: for the condition SchedulingObjectsReady."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -30,13 +34,16 @@ class GroupWriteError(KubeError):
 
 @dataclass(frozen=True, slots=True)
 class GroupWriter:
-    """Writes groups, and overlays the stores of the watches with the API server's answers."""
+    """Writes groups, and puts the API server's answers into the caches of the watches."""
 
     client: Client
     watches: GroupWatches
 
     async def write(self, js: JobSet, actions: Sequence[Action]) -> list[Failure]:
-        """Delete, then patch, then create groups, parents first. After a failure no lower level is created."""
+        """Delete, then patch, then create groups. Returns the failures.
+
+        Groups are created by level (`CreateGroup.level`), parents first. After a failure, no lower level is created.
+        """
         deletions = [action for action in actions if isinstance(action, DeleteGroup)]
         patches = [action for action in actions if isinstance(action, PatchGroup)]
         creations = [action for action in actions if isinstance(action, CreateGroup)]
@@ -45,7 +52,8 @@ class GroupWriter:
         for level in sorted({action.level for action in creations}):
             if failures:
                 break
-            failures += await each([a for a in creations if a.level == level], partial(self._create, js))
+            creations_of_level = [action for action in creations if action.level == level]
+            failures += await each(creations_of_level, partial(self._create, js))
         return failures
 
     async def _create(self, js: JobSet, action: CreateGroup) -> None:
@@ -54,7 +62,7 @@ class GroupWriter:
         try:
             stored = await self.client.create(resource, body, namespace=namespace)
         except AlreadyExists:
-            # The next plan sees whether the existing object is being deleted.
+            # If the existing object belongs to the set, the next plan decides what to do with it.
             stored = await self.client.get(resource, action.name, namespace=namespace)
             meta = convert(ObjectMeta, stored["metadata"])
             if not meta.controlled_by(js.metadata.uid):
@@ -78,7 +86,7 @@ class GroupWriter:
         except Invalid:
             if action.replacement is None:
                 raise
-            # A composite is immutable in 1.37. Its children refer to it by name, so it can be replaced.
+            # Composites are immutable in Kubernetes 1.37. Their children refer to them by name, so a new object works.
             await self._delete(namespace, DeleteGroup(action.kind, action.name, action.uid))
             replacement = action.replacement
             await self._create(js, CreateGroup(action.kind, action.name, lambda: replacement, 0))

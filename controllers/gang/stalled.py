@@ -1,8 +1,10 @@
-"""Warns of gangs that kube-scheduler reports nothing about, and of gangs that it does not treat as gangs.
+"""Warns of gangs about which kube-scheduler reports nothing, and of gangs that it does not treat as gangs.
 
-A tree is a group without a parent, with all groups below it. If it waits for something outside the scheduler, its
-groups get no condition, and its pods are Pending without a reason. `stalled_trees` finds these trees in the caches, and
-only then the pods of the set are listed, at most once a minute. Nothing here decides about groups or Jobs.
+A gang is a group of pods (PodGroup) or of such groups (CompositePodGroup) that kube-scheduler places together or not at
+all. A tree is a group without a parent, the root, with all groups below it. If a tree waits for something that
+kube-scheduler does not control, such as a scheduling gate, its groups get no condition and its pods are Pending without
+a reason: the tree is stalled. `stalled_trees` finds such trees in the caches. Only then the pods of the set are listed,
+at most once a minute, to find the cause. This file only sends events, and does not decide about groups or Jobs.
 """
 
 import asyncio
@@ -45,11 +47,11 @@ MAX_NOTE = 900
 
 @dataclass(frozen=True, slots=True)
 class StalledTrees:
-    """`trees` have all of their pods, of which none is ready, and the scheduler has reported nothing about them.
+    """The trees of one set about which kube-scheduler has reported nothing, although all of their pods exist.
 
-    `ignored_root`: the root of the first tree that has ready pods without a report: the scheduler ignores its groups.
-    `next_check_seconds`: seconds until the next tree may be stalled; None if no tree is younger than
-    `FIRST_REPORT_SECONDS`.
+    - `trees`: trees that have waited for `FIRST_REPORT_SECONDS` without a ready pod.
+    - `ignored_root`: the root of the first such tree that has ready pods, so kube-scheduler ignores its groups.
+    - `next_check_seconds`: seconds until the next tree has waited for `FIRST_REPORT_SECONDS`; None if there is none.
     """
 
     trees: tuple[Tree, ...] = ()
@@ -58,7 +60,7 @@ class StalledTrees:
 
 
 def stalled_trees(observed: Observed) -> StalledTrees:
-    """The stalled trees according to the caches: their PodGroups never had a condition."""
+    """The stalled trees according to the caches: their PodGroups have no condition of kube-scheduler."""
     js, known = observed.jobset, observed.groups
     trees_of_set = forest(js)
     if trees_of_set is None or known is None or not _is_waiting(js):
@@ -69,10 +71,10 @@ def stalled_trees(observed: Observed) -> StalledTrees:
     for root in trees_of_set.roots:
         pod_groups = [group for group in root.walk() if not group.is_composite]
         tree_jobs = {
-            name: jobs[name] for group in pod_groups for name, _ in group.jobs if _is_in(group, jobs.get(name))
+            name: jobs[name] for group in pod_groups for name, _ in group.jobs if _runs_in_group(group, jobs.get(name))
         }
-        stored = [groups_by_name[group.name] for group in pod_groups if group.name in groups_by_name]
-        has_report = any(find(group.status.conditions or (), INITIALLY_SCHEDULED) for group in stored)
+        stored_groups = [groups_by_name[group.name] for group in pod_groups if group.name in groups_by_name]
+        has_report = any(find(group.status.conditions or (), INITIALLY_SCHEDULED) for group in stored_groups)
         pod_counts = {name: number for group in pod_groups for name, number in group.jobs}
         if has_report or not tree_jobs or any(job.status.active < pod_counts[name] for name, job in tree_jobs.items()):
             continue
@@ -82,7 +84,7 @@ def stalled_trees(observed: Observed) -> StalledTrees:
         elif any(job.status.ready for job in tree_jobs.values()):
             ignored_root = ignored_root or root
         else:
-            released = {
+            names_of_running = {
                 rjob
                 for group in pod_groups
                 if any(name in tree_jobs for name, _ in group.jobs)
@@ -90,27 +92,27 @@ def stalled_trees(observed: Observed) -> StalledTrees:
             }
             stored_root = groups_by_name.get(root.name)
             priority = stored_root.spec.priority if stored_root else None
-            active = {name: job.status.active for name, job in tree_jobs.items()}
-            trees.append(Tree(root, groups_by_name, released, active, priority=priority))
+            active_pod_counts = {name: job.status.active for name, job in tree_jobs.items()}
+            trees.append(Tree(root, groups_by_name, names_of_running, active_pod_counts, priority=priority))
     return StalledTrees(tuple(trees), ignored_root, next_check_seconds)
 
 
 def _is_waiting(js: JobSet) -> bool:
     """Whether the set runs, its groups exist, and some of them are not scheduled."""
     conditions = js.status.conditions
-    runs = not js.spec.suspend and not js.status.terminal_state
-    return runs and is_true(conditions, keys.GROUPS_READY) and not is_true(conditions, keys.GROUPS_SCHEDULED)
+    is_running = not js.spec.suspend and not js.status.terminal_state
+    return is_running and is_true(conditions, keys.GROUPS_READY) and not is_true(conditions, keys.GROUPS_SCHEDULED)
 
 
-def _is_in(group: Group, job: Job | None) -> bool:
-    """Whether the Job runs, and its pods name this group. A Job that was created before the groups names none."""
+def _runs_in_group(group: Group, job: Job | None) -> bool:
+    """Whether the Job runs, and its pods name this group. The pods of a Job without groups name no group."""
     if job is None or job.outcome or job.spec.suspend or job.metadata.deletion_timestamp is not None:
         return False
     return job.spec.template.spec.pod_group == group.name
 
 
 def _age(jobs: Iterable[Job], now: str) -> float:
-    """Seconds since the last of the Jobs started."""
+    """Seconds since the start of the Job that started last."""
     last_start = max(job.status.start_time or job.metadata.creation_timestamp or now for job in jobs)
     return seconds_between(last_start, now)
 
@@ -121,9 +123,10 @@ NO_EVENTS: frozenset[Event] = frozenset()
 
 @dataclass(slots=True)
 class Reports:
-    """The reports about one JobSet.
+    """What was reported about one JobSet, and when to check its pods again.
 
-    `next_check`: when the next check is due, in the time of the event loop. `interval_seconds`: the wait before it.
+    - `events`: the events that the last check found. `next_check`: in the time of the event loop.
+    - `interval_seconds`: seconds between the last check and the next one, if the caller makes them longer each time.
     """
 
     next_check: float = 0.0
@@ -149,14 +152,17 @@ class Reports:
 
 
 class StalledGangs:
-    """Checks the pods of stalled gangs, and warns once for each reason."""
+    """Checks the pods of stalled trees, and sends one event for each cause."""
 
     def __init__(self, client: Client, record: Callable[[JobSet, Event], None]) -> None:
         self._client = client
         self._record = record
 
     async def check(self, observed: Observed, reports: Reports) -> float | None:
-        """Check if a check is due. Returns the seconds until the next check; None if no gang waits. Never fails."""
+        """Check the set if its next check is due.
+
+        Returns the seconds until the next check; None if the set waits for no gang. Errors of the client are logged.
+        """
         js = observed.jobset
         if js.spec.scheduling is None or not _is_waiting(js):
             reports.clear()
@@ -205,13 +211,19 @@ class StalledGangs:
 
 
 def _has_report(pod: DetailedPod) -> bool:
-    """Whether the scheduler has reported about a pod. For gated pods, the API server itself sets PodScheduled."""
+    """Whether kube-scheduler has reported about a pod: the pod has a node, or the condition PodScheduled.
+
+    The API server itself sets this condition for a pod with scheduling gates.
+    """
     has_condition = not pod.spec.scheduling_gates and pod.status.condition("PodScheduled") is not None
     return bool(pod.spec.node_name) or has_condition
 
 
 def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
-    """The warning about a tree; empty if the scheduler has reported about one of its pods, or none of them is known."""
+    """The text of the event about a tree. `pods`: pods of the set.
+
+    Empty if kube-scheduler has reported about one of the tree's pods, or if no pod of the tree is in `pods`.
+    """
     tree_pods = [pod for pod in pods if (owner := pod.metadata.controller()) and owner.name in tree.pod_counts]
     if not tree_pods or any(_has_report(pod) for pod in tree_pods):
         return ""

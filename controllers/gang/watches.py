@@ -1,6 +1,7 @@
-"""Looks up which kinds of scheduling groups the API server serves, and watches these kinds.
+"""Finds out which kinds of scheduling groups the API server serves, and watches these kinds.
 
-The API is off by default and may be turned on while the manager runs, so the look-up is repeated.
+Scheduling groups are the kinds Workload, PodGroup and CompositePodGroup of scheduling.k8s.io, by which kube-scheduler
+places pods. They are off by default and may be turned on while the manager runs, so the look-up is repeated.
 """
 
 import asyncio
@@ -29,7 +30,9 @@ from kube.workqueue import WorkQueue
 log = logging.getLogger(__name__)
 
 RESOURCES = {WORKLOAD: WORKLOADS, POD_GROUP: POD_GROUPS, COMPOSITE: COMPOSITE_POD_GROUPS}
+"""The resource of each kind."""
 RECORDS: dict[str, Any] = {WORKLOAD: StoredWorkload, POD_GROUP: StoredGroup, COMPOSITE: StoredGroup}
+"""The type into which the objects of each kind are decoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +47,9 @@ PAUSES = Pauses()
 
 
 class GroupWatches:
-    """Watches of the groups that exist, and the kinds that are served. Without the feature gate no request is sent.
+    """Watches the groups that exist, and looks up the served kinds. Without the feature gate no request is sent.
 
-    `required`: see `KnownGroups`.
+    `required`: whether Jobs wait if the API server lacks a kind that they need (see `KnownGroups`).
     """
 
     def __init__(self, client: Client, gates: FeatureGates, *, required: bool = True, pauses: Pauses = PAUSES) -> None:
@@ -59,7 +62,7 @@ class GroupWatches:
             )
             for kind, resource in RESOURCES.items()
         }
-        self._handlers: list[Callable[[], None]] = []
+        self._change_handlers: list[Callable[[], None]] = []
         self.served = Served(enabled=gates[GATE])
         """The kinds of `scheduling.k8s.io` that the API server serves.
 
@@ -84,7 +87,7 @@ class GroupWatches:
 
     def on_change(self, handler: Callable[[], None]) -> None:
         """From now on, call the handler when the served kinds have changed."""
-        self._handlers.append(handler)
+        self._change_handlers.append(handler)
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -102,11 +105,12 @@ class GroupWatches:
                 await asyncio.sleep(self._pauses.complete if is_complete else self._pauses.missing)
 
     def _served_informers(self, served: Served) -> list[Informer[Any]]:
+        """The informers of the kinds that are served."""
         is_served = {WORKLOAD: served.groups, POD_GROUP: served.groups, COMPOSITE: served.composites}
         return [informer for kind, informer in self.by_kind.items() if is_served[kind]]
 
     async def _set_served(self, served: Served) -> bool:
-        """Set `self.served` once the caches of these kinds are synced. Returns False if they are not synced yet."""
+        """Set `self.served` once the caches of these kinds are synced. Returns whether the caches are synced."""
         try:
             for informer in self._served_informers(served):
                 await informer.wait_synced(self._pauses.missing)
@@ -116,7 +120,7 @@ class GroupWatches:
         if served != self.served:
             log.info("scheduling groups of the API server: %s", served)
             self.served = served
-            for handler in self._handlers:
+            for handler in self._change_handlers:
                 handler()
         return True
 
@@ -138,5 +142,6 @@ class GroupWatches:
         return replace(self.served, groups=groups, composites=composites, topology=topology, version=version)
 
     async def _keeps_topology(self) -> bool:
+        """Whether the API server stores the topology constraints of a PodGroup; found out by a dry run."""
         dry_run_result = await self._client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
         return keeps_topology(dry_run_result)

@@ -1,8 +1,15 @@
-"""Keeps followers with their leaders: lifts gates, evicts misplaced pods, and reports why a leader waits.
+"""Places all pods of a Job into one topology domain (exclusive placement).
 
-`controllers.placement.plan` decides which pods are misplaced; this module does the IO. A Job is reconciled when its
-leader, one of its waiting followers or its leader's node changes. The pods of a Job are read only if a follower may be
-misplaced: when this process starts, when a Job has lost a leader with a domain, and when nodes change their domain.
+A domain is all nodes with one value of a node label, the topology label; for example, a rack. The pod of a Job with
+completion index 0 is its leader, and the node of the leader decides the domain of the Job. The other pods are
+followers. A follower that is created before the leader has a node gets a scheduling gate, and waits. This controller
+removes the gate when the domain is known, evicts misplaced followers (those in another domain than their leader), and
+reports why a leader waits.
+
+`controllers.placement.plan` decides which pods are misplaced, and this module sends the requests. A Job is reconciled
+when its leader, one of its waiting followers or its leader's node changes. The pods of a Job are read only when a
+follower may be misplaced: when this process starts, when a Job has lost a leader that had a node, and when nodes change
+their domain.
 """
 
 import asyncio
@@ -52,13 +59,19 @@ LONGEST_RELABEL = 30.0
 """Seconds from the first change of domain until that check is due even if nodes keep changing their domains."""
 
 LAST_CHECK = 150.0
-"""Seconds until the last check of a Job that has lost its leader. By then, a replica with a dead watch has noticed the
-loss. Before, its webhook may send followers to the domain of the lost leader."""
+"""Seconds from the loss of a leader to the last check of its Job for misplaced pods.
+
+The webhook of a replica whose watch is broken may send followers to the domain of the lost leader. After this time the
+replica has noticed that its watch is broken.
+"""
 
 
 @dataclass(slots=True)
 class _DomainChanges:
-    """Domains, as (key, value), that nodes have left or joined since `first_change` (event loop's time)."""
+    """The domains that nodes have left or joined, as key and value of the topology label, until the next check.
+
+    `first_change`: when the first node changed its domain, in the event loop's time. `timer`: starts the check.
+    """
 
     domains: set[tuple[str, str | None]] = field(default_factory=set)
     first_change: float = 0.0
@@ -82,13 +95,13 @@ class PlacementReconciler:
         self._watches = watches
         self._jobs = jobs
         self.memories = JobMemories()
-        """Data about each Job beyond the caches."""
+        """What this process keeps about each Job besides the caches."""
         self._reports = PendingReports(watches.leaders.store, jobs.store, recorder, self.memories, wall_clock)
         self._map = DomainMap(watches.leaders.store, watches.nodes.store)
         self._changes = _DomainChanges()
 
     def feed(self, queue: WorkQueue[JobRequest]) -> None:
-        """From now on, put the Job of every change into the queue. Check running Jobs once for misplaced pods."""
+        """From now on, put the Job of each changed pod or node into the queue. Also check all running Jobs once."""
         leaders, nodes = self._watches.leaders, self._watches.nodes
         clock = asyncio.get_running_loop().time()
         for job in self._jobs.store.list():
@@ -101,7 +114,10 @@ class PlacementReconciler:
         self._jobs.on_event(self._job_changed)
 
     def _requests_of_leader(self, pod: Leader) -> list[JobRequest]:
-        """The Job of a leader that has changed; none if the Job has a domain and nothing waits, as is usual."""
+        """The Job to reconcile after a change of its leader.
+
+        Mostly there is none: the Job has a domain, has no waiting followers, and no check of the Job is planned.
+        """
         request = JobRequest.from_pod(pod)
         leader = self._map.leader(request.namespace, request.uid)
         has_domain = leader is None or isinstance(
@@ -114,15 +130,15 @@ class PlacementReconciler:
         return []
 
     def _leader_changed(self, _kind: ChangeKind, old: Leader | None, new: Leader | None) -> None:
-        """Schedule checks when a leader is lost, since its followers may be in another domain than the next leader."""
+        """Plan checks when a leader is lost, since its followers may be in another domain than the next leader."""
         if old is None or not old.node or not old.is_live or (new is not None and (new.is_live or new.succeeded)):
             return
         job = self._current_job(JobRequest.from_pod(old))
         if job is not None and job.metadata.deletion_timestamp is None:
             clock = asyncio.get_running_loop().time()
             # All pods of a suspended Job are deleted, and no follower is admitted before it is resumed.
-            later = () if job.spec.suspend else (clock + LAST_CHECK,)
-            self.memories.check_at(JobRequest.from_job(job), clock, *later)
+            last_check = () if job.spec.suspend else (clock + LAST_CHECK,)
+            self.memories.check_at(JobRequest.from_job(job), clock, *last_check)
 
     def _job_changed(self, kind: ChangeKind, old: Job | None, _new: Job | None) -> None:
         """Forget a deleted Job."""
@@ -130,27 +146,28 @@ class PlacementReconciler:
             self.memories.forget(JobRequest.from_job(old))
 
     def _current_job(self, request: JobRequest) -> Job | None:
+        """The cached Job; None if the Job is gone, even if another Job has its name."""
         job = self._jobs.store.get(request.namespace, request.job)
         return job if job is not None and job.metadata.uid == request.uid else None
 
     def _node_changed(self, queue: WorkQueue[JobRequest], old: Node | None, new: Node | None) -> None:
-        """Schedule checks when a node changes its domain, since pods in the old and new domain may be misplaced."""
+        """Plan checks when a node changes its domain, since pods in the old and the new domain may be misplaced."""
         if old is None or new is None:
             return
-        changed = {key for key in {*old.kept_keys} & {*new.kept_keys} if old.label(key) != new.label(key)}
-        if not changed:
+        changed_keys = {key for key in {*old.kept_keys} & {*new.kept_keys} if old.label(key) != new.label(key)}
+        if not changed_keys:
             return
         loop = asyncio.get_running_loop()
         if self._changes.timer is not None:
             self._changes.timer.cancel()
         else:
             self._changes.first_change = loop.time()
-        when = min(loop.time() + RELABEL_PAUSE, self._changes.first_change + LONGEST_RELABEL)
-        self._changes.timer = loop.call_at(when, self._check_changed_domains, queue)
-        self._changes.domains |= {(key, node.label(key)) for key in changed for node in (old, new)}
+        check_time = min(loop.time() + RELABEL_PAUSE, self._changes.first_change + LONGEST_RELABEL)
+        self._changes.timer = loop.call_at(check_time, self._check_changed_domains, queue)
+        self._changes.domains |= {(key, node.label(key)) for key in changed_keys for node in (old, new)}
 
     def _check_changed_domains(self, queue: WorkQueue[JobRequest]) -> None:
-        """Check the Jobs whose leaders are in a domain that nodes have left or joined."""
+        """Queue a check of each Job whose leader is in a domain that nodes have left or joined."""
         clock = asyncio.get_running_loop().time()
         domains, self._changes = self._changes.domains, _DomainChanges()
         for leader in self._watches.leaders.store.list():
@@ -161,6 +178,7 @@ class PlacementReconciler:
                 queue.add(request)
 
     async def reconcile(self, request: JobRequest) -> Result:
+        """Send waiting followers of a Job to its domain, or report why the Job has no domain. Evict misplaced pods."""
         job = self._current_job(request)
         owner = None if job is None else job.metadata.controller()
         add_log_fields(namespace=request.namespace, job=request.job, uid="" if owner is None else owner.uid)
@@ -192,7 +210,7 @@ class PlacementReconciler:
         return self._reports.report_without_domain(leader, domain)
 
     async def _evict_misplaced(self, request: JobRequest, domain: Domain, topology: str) -> list[Failure]:
-        """Evict misplaced followers, if a check of the Job is due. A check that fails is due again."""
+        """Evict misplaced followers if a check of the Job is due. A check that fails is repeated."""
         clock = asyncio.get_running_loop().time()
         # The check is forgotten before the pods are read, since a leader that is lost meanwhile needs another check.
         if not self.memories.forget_due_checks(request, clock):

@@ -1,6 +1,8 @@
-"""Data that this process keeps about each Job with exclusive placement beyond the caches: one record for each.
+"""Keeps data about each Job with exclusive placement that is in no cache: planned checks and times of reports.
 
-A process that starts checks each running Job once for misplaced pods. It repeats reports of an earlier process.
+In exclusive placement, all pods of a Job run in one topology domain, such as a rack. A check looks for misplaced pods,
+which are outside the domain. A report is an event about a Job that has no domain yet. The data is lost when the process
+ends. The next process checks each running Job once, and may repeat reports.
 """
 
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from kube.indexes import IndexKey
 
 
 class JobRequest(NamedTuple):
-    """The Job to reconcile. The UID distinguishes it from other Jobs of the same name."""
+    """The Job to reconcile. The UID distinguishes the Job from earlier and later Jobs of the same name."""
 
     namespace: str
     job: str
@@ -24,7 +26,7 @@ class JobRequest(NamedTuple):
 
     @property
     def pods_key(self) -> IndexKey:
-        """The key in `BY_JOB` of the pods that the Job controls."""
+        """The key of the Job's pods in the index `BY_JOB` of the caches of pods."""
         return IndexKey(self.namespace, self.uid)
 
     @classmethod
@@ -38,7 +40,7 @@ class JobRequest(NamedTuple):
 
 @dataclass(slots=True)
 class JobMemory:
-    """The record of one Job, until the Job is gone. Times are seconds of the event loop's clock."""
+    """The data about one Job, until the Job is gone. Times are seconds of the event loop's clock."""
 
     checks: tuple[float, ...] = ()
     """When to check for misplaced pods, soonest first.
@@ -57,7 +59,7 @@ class JobMemory:
 
 
 class JobMemories:
-    """The records by Job, and when each JobSet was last reported. Bounded by the number of waiting Jobs."""
+    """The data by Job, and the time of the last report by JobSet. Bounded by the number of Jobs that wait."""
 
     def __init__(self) -> None:
         self._records: dict[JobRequest, JobMemory] = {}
@@ -70,15 +72,15 @@ class JobMemories:
         return len(self._records)
 
     def checks(self, request: JobRequest) -> tuple[float, ...]:
-        """When to check for misplaced pods of a Job."""
+        """When to check a Job for misplaced pods, soonest first."""
         memory = self._records.get(request)
         return memory.checks if memory else ()
 
     def check_at(self, request: JobRequest, *times: float) -> None:
         """Also check a Job for misplaced pods at these times. Only the first and the last check of a Job are kept."""
         memory = self._records.setdefault(request, JobMemory())
-        due = {*memory.checks, *times}
-        memory.checks = (min(due), max(due)) if len(due) > 1 else tuple(due)
+        check_times = {*memory.checks, *times}
+        memory.checks = (min(check_times), max(check_times)) if len(check_times) > 1 else tuple(check_times)
 
     def forget_due_checks(self, request: JobRequest, now: float) -> bool:
         """Forget the checks that are due. Returns whether any check was due."""
@@ -90,7 +92,7 @@ class JobMemories:
         return True
 
     def without_domain_since(self, request: JobRequest, now: float) -> float:
-        """Since when a Job has no domain. The first call records `now`."""
+        """Since when a Job has no domain. If no time is recorded, `now` is recorded and returned."""
         memory = self._records.setdefault(request, JobMemory())
         if memory.without_domain_since is None:
             memory.without_domain_since = now
@@ -108,7 +110,10 @@ class JobMemories:
         self._records.pop(request, None)
 
     def begin_report(self, jobset: IndexKey, now: float, interval: float) -> float:
-        """Note that a JobSet is reported now, and return 0; else the seconds until it may be reported again."""
+        """Record a report about a JobSet at `now` and return 0, if `interval` seconds have passed since the last.
+
+        Otherwise return the seconds until the JobSet may be reported again.
+        """
         seconds_left = interval - (now - self._report_times.get(jobset, -inf))
         if seconds_left > 0:
             return seconds_left

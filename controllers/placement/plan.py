@@ -1,5 +1,7 @@
 """Decides which pods of a Job with exclusive placement are misplaced, and what is reported about waiting pods. Pure.
 
+In exclusive placement, all pods of a Job run in one topology domain: the nodes with one value of a node label. The
+domain is the domain of the leader, which is the pod with completion index 0. All other pods are followers.
 See docs/concepts/exclusive-placement.md#what-is-a-valid-leader-and-what-is-repaired.
 """
 
@@ -10,20 +12,23 @@ from api.pod import DetailedPod
 from api.topology import Leader
 
 REPORT_AFTER = 5.0
-"""Seconds that a Job may wait for its domain before that is reported."""
+"""Seconds that a Job may wait for its domain before the wait is reported."""
 
 NODE_PAUSE = 0.5
 """Seconds until the next check for a node or its label, which the watch is expected to deliver soon."""
 
 REPORT_EVERY = 60.0
-"""Seconds between two reports about one JobSet while it waits. They are counted in one Event."""
+"""Seconds between two reports about one JobSet while it waits. All reports are counted in one Event."""
 
 NodeLabel = Callable[[str], str | None]
 """Gives the value of the topology label of a node; None if the node has no such label or is not known."""
 
 
 def is_misplaced(pod: DetailedPod, domain: Domain, topology: str, label: NodeLabel) -> bool:
-    """Whether a pod is a follower that is or will be in another domain than its leader, which is in `domain`."""
+    """Whether a pod is a follower that runs or will run outside `domain`, which is the domain of its leader.
+
+    `topology`: the key of the node label. A follower that waits for its domain with a scheduling gate is not misplaced.
+    """
     if not pod.follows or pod.awaits_leader:
         return False
     if pod.spec.node_name:
@@ -36,7 +41,10 @@ def is_misplaced(pod: DetailedPod, domain: Domain, topology: str, label: NodeLab
 
 
 def pending_note(leaders: list[Leader]) -> str:
-    """The report about a JobSet with waiting leaders, with the scheduler's message about the one that waits longest."""
+    """The report about a JobSet whose leaders wait for nodes, with the message of kube-scheduler about one of them.
+
+    This is the leader that has waited longest.
+    """
     first = min(leaders, key=lambda leader: (leader.since or leader.created, leader.name))
     count = len(leaders) - 1
     more = f" ({count} more of its Jobs {'waits' if count == 1 else 'wait'} likewise)" if count else ""

@@ -1,8 +1,9 @@
-"""Reads the pods of Jobs page by page to find misplaced followers. Jobs that are checked at the same time share a list.
+"""Finds misplaced pods of Jobs by listing the pods of several Jobs with one request.
 
-For each list the API server reads all pods of the namespace, whatever the selector. When a manager starts, it reads the
-pods of every Job with exclusive placement. So with one list for each Job, the work of the API server would grow with
-the square of the number of Jobs.
+In exclusive placement, all pods of a Job run in one topology domain, and a pod outside this domain is misplaced. A
+manager that starts checks every Job with exclusive placement. For each list request, the API server reads all pods of
+the namespace, whatever the selector. So with one request for each Job, the work of the API server would grow with the
+square of the number of Jobs.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from kube.resources import PODS
 
 @dataclass(slots=True)
 class _Search:
-    """The search for misplaced pods of one Job. `misplaced_pods` has all of them when the search `is_done`."""
+    """The search for misplaced pods of one Job. When `is_done` is true, `misplaced_pods` is complete."""
 
     is_misplaced: Callable[[DetailedPod], bool]
     misplaced_pods: list[PodMeta] = field(default_factory=list)
@@ -29,14 +30,14 @@ class _Search:
 
 @dataclass(slots=True)
 class _Namespace:
-    """The searches in one namespace by UID of the Job. The search that holds `turn` lists pods for all of them."""
+    """The searches in one namespace, by UID of the Job. The search that holds `turn` lists pods for all searches."""
 
     searches: dict[str, _Search] = field(default_factory=dict)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class PodReader:
-    """Reads pods with one list for several Jobs of a namespace. Jobs that are added meanwhile share the next list."""
+    """Lists the pods of several Jobs of a namespace at once. Jobs that come during a list share the next list."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -47,7 +48,7 @@ class PodReader:
     ) -> list[PodMeta]:
         """The metadata of the misplaced pods of a Job. Only one call at a time is allowed for each Job.
 
-        An error of a list is raised for the Job that sent the list. The other Jobs of that list send another list.
+        If a list fails, the error is raised in the call that sent the list. The other calls send another list.
         """
         state = self._namespaces.setdefault(namespace, _Namespace())
         search = state.searches[job_uid] = _Search(is_misplaced)
@@ -63,7 +64,7 @@ class PodReader:
         return search.misplaced_pods
 
     async def _read(self, namespace: str, searches: Mapping[str, _Search]) -> None:
-        """List the pods of these Jobs, and finish their searches."""
+        """List the pods of these Jobs, and complete the searches. `searches`: by UID of the Job."""
         for search in searches.values():
             search.misplaced_pods.clear()
         selector = one_of(keys.JOB_UID, [*searches])

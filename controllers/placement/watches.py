@@ -1,9 +1,13 @@
-"""The watches of exclusive placement: leader pods, waiting followers, and the nodes' topology labels.
+"""Watches what exclusive placement needs: leader pods, waiting followers, and the topology labels of nodes.
 
-The watches cost memory, since each pod of a set of small Jobs is a leader. So they begin with the first Job that has
-exclusive placement, or with the first review of such a JobSet or pod. Of pods, only leaders and gated followers are
-kept; of nodes, only the labels by which leaders are placed. Each takes some hundred bytes. Followers and nodes are
-requested as metadata only.
+In exclusive placement, all pods of a Job run in one topology domain: the nodes with one value of a node label, whose
+key is the topology. The node of the leader (the pod with completion index 0) decides the domain. A bound leader is a
+leader that has a node. Other pods are followers, and wait with a scheduling gate until the leader is bound.
+
+The watches cost memory, since in a set of Jobs with one pod each pod is a leader. So the watches begin with the first
+Job that has exclusive placement, or with the first admission review of such a JobSet or pod. The caches have only
+leaders, waiting followers and, of nodes, the labels by which leaders are placed. Each object takes some hundred bytes.
+Followers and nodes are requested as metadata only.
 """
 
 import asyncio
@@ -31,8 +35,11 @@ COMMON_KEYS = (
 """Keys of node labels that are always kept. For other keys, nodes are listed again when the first leader uses them."""
 
 MAX_KEYS = 16
-"""At most this many other keys are kept at a time, since each costs a list. They have to be on nodes, and in use by
-bound leaders. Each namespace has a share of them; see `PlacementWatches.keep_label`."""
+"""At most this many keys besides `COMMON_KEYS` are kept at a time, since all nodes are listed again for a new key.
+
+A key is kept if a bound leader uses it and its node has the label. Each namespace has a share of these keys; see
+`PlacementWatches.keep_label`.
+"""
 
 RELIST_PAUSE = 5.0
 """Seconds between two lists of the nodes for new keys."""
@@ -49,12 +56,12 @@ class PlacementWatches(InformerGroup):
         self._label_keys: tuple[str, ...] = COMMON_KEYS
         """Keys of node labels that are kept.
 
-        Remembered: `COMMON_KEYS`, and at most 16 others. A new key replaces a key that no bound leader uses, or a key
-        whose namespaces use more keys. Without the memory the nodes are listed again.
+        Remembered: `COMMON_KEYS`, and at most 16 other keys. A new key replaces a key that no bound leader uses, or a
+        key whose namespaces use more keys. Without the memory the nodes are listed again.
         """
-        self._new_key = asyncio.Event()
+        self._key_was_added = asyncio.Event()
         self._begin_event = asyncio.Event()
-        self._users: dict[str, Counter[str]] = {}
+        self._leader_counts: dict[str, Counter[str]] = {}
         """For each topology key, the number of bound leaders that are placed by this key, by namespace."""
         self.leaders: Informer[Leader] = Informer(
             client,
@@ -121,16 +128,16 @@ class PlacementWatches(InformerGroup):
     async def _relist(self) -> None:
         """List the nodes again when keys are added, with pauses in which a list can be completed."""
         while True:
-            await self._new_key.wait()
-            self._new_key.clear()
+            await self._key_was_added.wait()
+            self._key_was_added.clear()
             self.nodes.relist()
             await asyncio.sleep(RELIST_PAUSE)
 
     def keep_label(self, leader: Leader) -> bool:
-        """Keep the node label by which a bound leader is placed, if its node has the label.
+        """Keep the node label by which a bound leader is placed, if its node has the label. Returns whether it is kept.
 
-        If there are `MAX_KEYS` already, it replaces a key that no leader uses any more, or a key of a namespace that
-        has more keys, so that each namespace gets its share. Returns whether the key is kept.
+        If `MAX_KEYS` other keys are kept already, the new key replaces a key that no bound leader uses any more, or a
+        key of a namespace that has more keys. So each namespace gets its share.
         """
         node = self.nodes.store.get("", leader.node)
         return leader.topology in self._label_keys or (
@@ -139,42 +146,44 @@ class PlacementWatches(InformerGroup):
 
     def _add_key(self, topology: str) -> bool:
         """Keep one more label key if there is room, or if it can replace another key. Returns whether it is kept."""
-        used_keys = [*self._label_keys[len(COMMON_KEYS) :]]
-        if len(used_keys) >= MAX_KEYS:
-            shares = Counter(namespace for key in used_keys for namespace in self._users.get(key, ()))
+        other_keys = [*self._label_keys[len(COMMON_KEYS) :]]
+        if len(other_keys) >= MAX_KEYS:
+            key_counts = Counter(namespace for key in other_keys for namespace in self._leader_counts.get(key, ()))
 
-            def share(key: str) -> float:
-                """Of the namespaces that use the key, the smallest number of keys that one of them uses."""
-                return min((shares[namespace] for namespace in self._users.get(key, ())), default=inf)
+            def fewest_keys(key: str) -> float:
+                """The number of keys of the namespace that uses fewest, among the namespaces that use this key."""
+                return min((key_counts[namespace] for namespace in self._leader_counts.get(key, ())), default=inf)
 
-            largest = max(used_keys, key=share)
-            # With a difference of one, the two would replace each other's key forever.
-            if share(largest) <= share(topology) + 1:
+            replaceable_key = max(other_keys, key=fewest_keys)
+            # With a difference of one, the two keys would replace each other forever.
+            if fewest_keys(replaceable_key) <= fewest_keys(topology) + 1:
                 return False
-            used_keys.remove(largest)
-        self._label_keys = (*COMMON_KEYS, *used_keys, topology)
-        self._new_key.set()
+            other_keys.remove(replaceable_key)
+        self._label_keys = (*COMMON_KEYS, *other_keys, topology)
+        self._key_was_added.set()
         return True
 
     def _leader_changed(self, _kind: ChangeKind, old: Leader | None, new: Leader | None) -> None:
+        """Count bound leaders by topology key and namespace, and keep the label of a new bound leader's topology."""
         if old is not None and old.holds_domain:
-            users = self._users[old.topology]
-            users[old.namespace] -= 1
-            if not users[old.namespace]:
-                del users[old.namespace]
-            if not users:
-                del self._users[old.topology]
+            counts = self._leader_counts[old.topology]
+            counts[old.namespace] -= 1
+            if not counts[old.namespace]:
+                del counts[old.namespace]
+            if not counts:
+                del self._leader_counts[old.topology]
         if new is not None and new.holds_domain:
-            self._users.setdefault(new.topology, Counter())[new.namespace] += 1
+            self._leader_counts.setdefault(new.topology, Counter())[new.namespace] += 1
             self.keep_label(new)
 
     def _node_changed(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
         """Keep the topology labels of leaders whose node appears, or gets the label, after they were bound to it."""
         if new is not None and (old is None or old.all_keys is not new.all_keys):
             for key in new.all_keys:
-                if key in self._users and key not in self._label_keys:
+                if key in self._leader_counts and key not in self._label_keys:
                     self._add_key(key)
 
 
 def _job(pod: Leader | Follower) -> list[str]:
+    """The value of a pod in the index `BY_JOB`."""
     return [pod.job_uid] if pod.job_uid else []

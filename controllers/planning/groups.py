@@ -61,7 +61,8 @@ class GroupPlan:
       kube-scheduler cannot place, with its message.
     - `startable_jobs`: names of the Jobs with a group that may run; None: all Jobs may run. A Job without a group may
       run in any case, except if the set has too many Jobs (`is_closed`).
-    - `is_final`: False while this process does not know yet which groups the API server serves: `forest` may change.
+    - `is_final`: False if `forest` may change: the set has too many Jobs, or this process does not know yet which
+      groups the API server serves.
     - `is_freed`: whether the set is suspended, and its groups are deleted or being deleted.
     """
 

@@ -161,7 +161,7 @@ async def test_what_is_counted_of_leaders_goes_with_them():
         for number in range(30):
             cluster.api.drop("pods", f"j{number}-0-abcde", f"ns-{number % 3}")
         await asyncio.sleep(1)
-        assert cluster.watches._users == {}
+        assert cluster.watches._leader_counts == {}
 
 
 async def test_one_key_too_many_is_refused_without_a_list_until_another_is_free():

@@ -1,10 +1,15 @@
-"""How many Jobs a ReplicatedJob may have, and when a set runs with fewer. See docs/concepts/elastic.md."""
+"""Fields of elastic ReplicatedJobs, whose number of Jobs may change while the JobSet runs (docs/concepts/elastic.md).
+
+A user can change `replicas` within bounds. If nodes are missing, the JobSet can continue with fewer Jobs, and get them
+back later. `make generate` turns these records into a part of the CRD.
+"""
 
 from typing import Annotated, Final
 
 from kube.model.meta import Base, doc
 
 GATE: Final = "JobSetElasticReplicas"
+"""The feature gate of these fields."""
 
 
 class Elastic(Base, frozen=True, kw_only=True):

@@ -1,8 +1,12 @@
-"""Exclusive placement: each child Job has a topology domain of its own (docs/reference/pod-webhooks.md). Pure.
+"""Exclusive placement: each Job has a topology domain for itself (docs/reference/pod-webhooks.md). Pure.
 
-The leader, which is the pod with completion index 0, looks for a domain that no other Job of its priority has. The
-other pods of the Job follow the leader by a node selector. This module is about the affinity strategy; the
-node-selector strategy does not change pods.
+A topology domain is all nodes with the same value of a label, such as a rack. An annotation with the key of the label
+asks for exclusive placement. The leader of a Job is its pod with completion index 0. kube-scheduler finds a domain for
+the leader by anti-affinity to other Jobs of the same priority. The other pods of the Job, its followers, get a node
+selector for the domain of the leader.
+
+This module is about this affinity strategy. In the other strategy, a second annotation makes the controller add a node
+selector to each Job, and users label the nodes.
 """
 
 import enum
@@ -32,17 +36,17 @@ MADE_BY_HAND = (
 
 
 class TermForm(enum.Enum):
-    """The form of the leader's anti-affinity. Both forms mean the same to kube-scheduler."""
+    """How a leader's anti-affinity is written. kube-scheduler places pods in the same way with both forms."""
 
     LABEL_KEYS = "LabelKeys"
-    """matchLabelKeys and mismatchLabelKeys, which the API server turns into expressions (GA in Kubernetes 1.33)."""
+    """With matchLabelKeys and mismatchLabelKeys, which become expressions when stored (GA in Kubernetes 1.33)."""
     EXPRESSIONS = "Expressions"
-    """Expressions, as in the Go JobSet."""
+    """With matchExpressions, as in the Go JobSet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The domain of a Job. `value`: the value of the topology label of its leader's node."""
+    """The domain of a Job: the value of the topology label, and the names of the leader and its node."""
 
     value: str
     leader: str
@@ -90,7 +94,7 @@ def priority_label(priority: int) -> str:
 
 
 def affinity_term(topology: str, job_key: str) -> JSON:
-    """Pod affinity of a leader to the pods of its own Job, so that a new leader comes back to its followers.
+    """The term of pod affinity by which a new leader of a Job goes to the domain of the Job's other pods.
 
     `job_key`: the hash of the Job's namespace and name, which its pods have as a label.
     """
@@ -99,10 +103,10 @@ def affinity_term(topology: str, job_key: str) -> JSON:
 
 
 def anti_affinity_term(topology: str, job_key: str, priority: str | None, form: TermForm) -> JSON:
-    """Pod anti-affinity of a leader against the pods of other Jobs of its priority, in all namespaces.
+    """The term of pod anti-affinity by which a leader avoids the domains of other Jobs, in all namespaces.
 
-    `priority` is the value of the pod's priority label. If it is None, as without Priority admission, the leader keeps
-    away from the pods of all other Jobs.
+    `priority`: the value of the leader's priority label. The leader avoids Jobs with the same priority, and all other
+    Jobs if `priority` is None because no priority admission has run.
     """
     term: JSON = {"topologyKey": topology, "namespaceSelector": {}}
     exists = {"key": keys.JOB_KEY, "operator": "Exists"}
@@ -118,14 +122,14 @@ def anti_affinity_term(topology: str, job_key: str, priority: str | None, form: 
 
 
 def valid_leader(leaders: Iterable[Leader]) -> Leader | None:
-    """The valid leader among the leader pods of a Job: it is live, and of the newest attempt."""
+    """The leader pod that the followers of a Job follow: the newest one that has not ended and is not being deleted."""
     return _newest(leader for leader in leaders if leader.is_live)
 
 
 def former_leader(leaders: Iterable[Leader]) -> Leader | None:
-    """The leader pod that has succeeded.
+    """The newest leader pod that has succeeded.
 
-    The Job creates no other leader, so followers that are created again use the domain of this one.
+    Its Job does not create another leader, so new followers use the domain of this leader.
     """
     return _newest(leader for leader in leaders if leader.succeeded)
 

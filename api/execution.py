@@ -1,4 +1,8 @@
-"""The execution policy: in which order the ReplicatedJobs of a set start. CRD records, as in api/policies.py."""
+"""`spec.executionPolicy` of a JobSet: runs its ReplicatedJobs in stages, one after another.
+
+A stage has one or several ReplicatedJobs, and starts when the stage before it has reached a state such as Succeeded.
+Then the stage is released. `make generate` turns this record into a part of the CRD.
+"""
 
 from typing import Annotated
 

@@ -1,4 +1,9 @@
-"""The table of the actions of a failure policy (KEP-262, KEP-467; RestartReplicatedJob is only in this program)."""
+"""The actions of a failure policy: what the controller does when a Job of a JobSet has failed.
+
+Each rule of `spec.failurePolicy` names an action. An action either fails the JobSet, or recreates some of its Jobs,
+which is a restart. `failurePolicy.maxRestarts` limits the restarts by those actions that count towards it. The Go
+JobSet has all actions except RestartReplicatedJob (KEP-262, KEP-467).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +13,7 @@ from api.features import FeatureGates
 
 
 class Scope(Enum):
-    """What an action recreates."""
+    """Which Jobs an action recreates: none, the failed Job, all of its ReplicatedJob, or all of the JobSet."""
 
     NOTHING = "nothing"
     JOB = "Job"
@@ -20,10 +25,11 @@ class Scope(Enum):
 class FailureAction:
     """One action.
 
-    - `scope`: what is recreated; with NOTHING the set fails.
-    - `counts_restarts`: whether a restart by the action counts towards maxRestarts of the set.
-    - `description`: what the action does, for the API reference.
-    - `gate`: the feature gate that the action needs, empty for none.
+    - `name`: the value of the field `action` of a rule.
+    - `scope`: which Jobs the action recreates. With NOTHING, the action fails the JobSet.
+    - `counts_restarts`: whether a restart by the action counts towards `failurePolicy.maxRestarts`.
+    - `description`: what the action does, for the CRD and the API reference.
+    - `gate`: the feature gate that the action needs; empty if it needs none.
     - `since_go`: whether the Go JobSet also has the action.
     """
 
@@ -36,22 +42,22 @@ class FailureAction:
 
     @property
     def reach(self) -> int:
-        """A rank of the action: the more Jobs it ends, the higher; highest for FailJobSet."""
+        """A number from 0 to 3 that grows with the Jobs that the action deletes. FailJobSet has the highest number."""
         return (Scope.JOB, Scope.REPLICATED_JOB, Scope.JOBSET, Scope.NOTHING).index(self.scope)
 
     @property
     def restarts_part(self) -> bool:
-        """Whether the action recreates some Jobs and leaves the rest of the set alone."""
+        """Whether the action recreates some Jobs of the JobSet and does not touch its other Jobs."""
         return self.scope is Scope.JOB or self.scope is Scope.REPLICATED_JOB
 
     @property
     def is_uncounted_restart(self) -> bool:
-        """Whether the action restarts Jobs without counting towards maxRestarts of the set."""
+        """Whether the action recreates Jobs without counting towards maxRestarts."""
         return self.scope is not Scope.NOTHING and not self.counts_restarts
 
     @property
     def counted_name(self) -> str:
-        """The name of the action with the same scope that counts towards maxRestarts; its own name if it counts."""
+        """The name of the action that recreates the same Jobs and counts towards maxRestarts. It may be this action."""
         return self.name.removesuffix("AndIgnoreMaxRestarts")
 
     def is_enabled(self, gates: FeatureGates) -> bool:
@@ -92,7 +98,10 @@ RESTART_REPLICATED_JOB = FailureAction(
     since_go=False,
 )
 MAX_REPLICAS_TO_RESTART = 1024
-"""The most Jobs of a ReplicatedJob that can be restarted alone. The status has a counter for each of its Jobs."""
+"""An action that recreates only some Jobs works for ReplicatedJobs of at most this many Jobs.
+
+The status has a counter of restarts for each of these Jobs.
+"""
 
 ACTIONS: Mapping[str, FailureAction] = {
     action.name: action
@@ -109,7 +118,7 @@ ACTIONS: Mapping[str, FailureAction] = {
 
 
 def action_of(name: str) -> FailureAction:
-    """The action with this name. Unknown names, which the schema refuses, mean the default, RestartJobSet."""
+    """The action with this name. An unknown name, which the CRD refuses, means the default action RestartJobSet."""
     return ACTIONS.get(name, RESTART_JOBSET)
 
 

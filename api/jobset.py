@@ -1,10 +1,8 @@
-"""The JobSet API, `jobset.x-k8s.io/v1alpha2`.
+"""The record of a JobSet (`jobset.x-k8s.io/v1alpha2`), with all fields of its spec. See docs/reference/api.md.
 
-See docs/reference/api.md.
-
-These records define the fields: the decoder reads JobSets into them, and `make generate` turns their descriptions and
-schema keywords into the CRD. Pod and volume-claim templates stay raw JSON and are passed through. The API server sets a
-"default (CRD)" from the schema, and our mutating webhook sets a "default (webhook)".
+This program decodes JobSets into these records. `make generate` turns the texts and schema keywords of their fields
+into the CRD. Templates of Jobs and of volume claims are raw JSON, which no record describes. The API server sets a
+"default (CRD)" of a text from the CRD. The mutating webhook of this program sets a "default (webhook)".
 """
 
 from typing import Annotated
@@ -352,7 +350,10 @@ class JobSet(Base, frozen=True, kw_only=True):
 
     @property
     def with_current_replicas(self) -> "JobSet":
-        """The JobSet with its current number of Jobs: `replicas`, or the number in the status if that is smaller."""
+        """The JobSet whose `replicas` are the numbers of Jobs with which it runs now.
+
+        An elastic ReplicatedJob may run with fewer Jobs than `replicas` (`status.reducedReplicas`).
+        """
         if not self.status.reduced_replicas:
             return self
         reduced_sizes = {entry.name: entry.replicas for entry in self.status.reduced_replicas}

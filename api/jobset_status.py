@@ -1,6 +1,7 @@
-"""The status of a JobSet: counts, attempts and restarts. See docs/reference/api.md.
+"""The records of the status of a JobSet. `make generate` turns them into the CRD. See docs/reference/api.md.
 
-This module has records only, which `make generate` turns into the CRD like those of api/jobset.py.
+"The set" in their texts is the JobSet. An attempt is one run of the JobSet. A failure may end it with a restart, which
+begins the next attempt. `maxRestarts` of the failure policy limits the restarts that count.
 """
 
 from typing import Annotated

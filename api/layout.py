@@ -1,7 +1,7 @@
-"""Positions of Jobs in their set: indexes across ReplicatedJobs and groups.
+"""Computes the name and the indexes of each Job of a JobSet (docs/reference/names-and-labels.md#indices). Pure.
 
-See docs/reference/names-and-labels.md#indices. One pass over the ReplicatedJobs computes all offsets, so the positions
-of N Jobs take O(N).
+A Job has three indexes: in its ReplicatedJob, in the whole JobSet (the global index), and in its group. A group is all
+ReplicatedJobs with the same `groupName`. Computing the indexes of N Jobs takes O(N).
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from api.names import job_name
 
 @dataclass(frozen=True, slots=True)
 class JobPosition:
-    """One Job that should exist."""
+    """The name and the indexes of one Job."""
 
     replicated_job: ReplicatedJob
     name: str
@@ -26,7 +26,11 @@ class JobPosition:
 
 @dataclass(frozen=True, slots=True)
 class JobRange:
-    """The Jobs of one ReplicatedJob, with the index of its first Job in the set and in its group."""
+    """The Jobs of one ReplicatedJob.
+
+    - `global_offset`, `group_offset`: the global index, and the index in the group, of the first Job.
+    - `group_replicas`: how many Jobs the group has.
+    """
 
     replicated_job: ReplicatedJob
     global_offset: int
@@ -50,7 +54,7 @@ class JobRange:
 
 @dataclass(frozen=True)
 class Layout:
-    """The Jobs of a set, one range for each ReplicatedJob in the order of the spec."""
+    """All Jobs of a JobSet: one range for each ReplicatedJob in the order of the spec, and the number of Jobs."""
 
     ranges: tuple[JobRange, ...]
     global_replicas: int
@@ -65,7 +69,7 @@ class Layout:
 
 
 def layout_of(js: JobSet) -> Layout:
-    """The layout of the Jobs of a set."""
+    """The layout of a JobSet."""
     group_replicas: dict[str, int] = {}
     for rjob in js.spec.replicated_jobs:
         group_replicas[rjob.group_name] = group_replicas.get(rjob.group_name, 0) + rjob.replicas

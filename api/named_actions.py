@@ -1,4 +1,9 @@
-"""Lists the actions that a failure policy names, each with its limit of restarts. Pure."""
+"""Lists the actions that a failure policy names, with the paths of their fields. Pure.
+
+An action (`api.failure_actions`) is what the controller does about a failed Job, such as RestartJobSet. A rule of the
+policy names one action in its field `action`. Its list `then` names actions for the case that the first action has not
+helped. `nodeFailure` names the action for Jobs whose node has failed.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,9 +16,11 @@ _POLICY = SPEC.at("failurePolicy")
 
 
 class NamedAction(NamedTuple):
-    """An action, and the path of the field that names it. `owner_path`: the path of the rule, or of `nodeFailure`.
+    """An action that a failure policy names.
 
-    `max_restarts`: how many restarts by the action are allowed; None if the action has no limit of its own.
+    - `path`: the path of the field that names the action.
+    - `owner_path`: the path of the rule, or of `nodeFailure`, that has the field.
+    - `max_restarts`: `maxRestarts` of the rule, which limits restarts by all its actions; None if it is absent.
     """
 
     path: Path
@@ -23,7 +30,7 @@ class NamedAction(NamedTuple):
 
 
 def named_actions(policy: FailurePolicy) -> Iterator[NamedAction]:
-    """The actions that the policy may take: those of its rules, of their `then`, and of failed nodes."""
+    """The actions of all rules, with those of their `then`, and the action of `nodeFailure`."""
     for owner_path, rule in _POLICY.at("rules").each(policy.rules):
         yield NamedAction(owner_path.at("action"), action_of(rule.action), owner_path, rule.max_restarts)
         for path, step in owner_path.at("then").each(rule.then):

@@ -1,4 +1,9 @@
-"""The fields of the spec that the Go JobSet does not have, and that clients with its types drop. Pure."""
+"""Lists the fields that this program adds to the spec of the Go JobSet, and finds them in a spec. Pure.
+
+Kubernetes clients that were built with the types of the Go JobSet do not know these own fields. Such a client drops
+them when it reads a JobSet and writes it back. The Go JobSet, too, ignores them when it replaces this program. So each
+field is listed with the effect of its loss, and with a remedy: what a user can do before the field is lost.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,11 +18,11 @@ from kube.model.meta import JSON
 
 @dataclass(frozen=True, slots=True)
 class DroppedField:
-    """A field that the Go JobSet does not know.
+    """A field that clients with the Go types drop.
 
-    - `effect_of_loss`: what happens without the field.
+    - `effect_of_loss`: how the JobSet behaves without the field.
     - `remedy`: what to do before the field is lost.
-    - `changes_behavior`: whether a value of the field changes what the set does.
+    - `changes_behavior`: takes a value of the field, and returns whether the JobSet behaves differently without it.
     """
 
     effect_of_loss: str
@@ -25,7 +30,8 @@ class DroppedField:
     changes_behavior: Callable[[Any], bool] = lambda value: value is not None
 
 
-Fields = Mapping[tuple[str, ...], DroppedField]
+FieldsByPath = Mapping[tuple[str, ...], DroppedField]
+"""Fields by the keys on their path below `spec`. The key `*` stands for each item of a list whose items have names."""
 
 _REMOVE_FIELD = "let the JobSet finish, or delete it and create it again without the field"
 USE_GO_POLICY = "let the JobSet finish, or delete it and create it again with a policy of the Go JobSet"
@@ -33,7 +39,7 @@ _USE_POD_FAILURE_POLICY = (
     "let the JobSet finish, or create it again with a podFailurePolicy and onJobFailureReasons: [PodFailurePolicy]"
 )
 
-OWN_FIELDS: Fields = {
+OWN_FIELDS: FieldsByPath = {
     ("executionPolicy",): DroppedField(
         "all stages start together",
         "let the JobSet finish, or create it again with dependsOn",
@@ -102,27 +108,31 @@ OWN_FIELDS: Fields = {
         _REMOVE_FIELD,
     ),
 }
-"""The fields by path below `spec`; `*` stands for each item of a list whose items have names."""
+"""All fields that the Go JobSet does not have."""
 
 
 @dataclass(slots=True)
 class FieldTree:
-    """Fields by name, with the fields of objects and of list items below them, so that each value is read once."""
+    """Dropped fields of one object, and of objects inside it, by key. With a tree, a search reads each value once.
+
+    - `fields`: the dropped fields of the object itself.
+    - `objects`: the trees of values that are objects. `lists`: the tree of the items of each list.
+    """
 
     fields: dict[str, DroppedField] = dataclass_field(default_factory=dict)
     objects: dict[str, "FieldTree"] = dataclass_field(default_factory=dict)
     lists: dict[str, "FieldTree"] = dataclass_field(default_factory=dict)
 
 
-def field_tree(fields: Fields) -> FieldTree:
-    """The same fields as a tree."""
+def field_tree(fields: FieldsByPath) -> FieldTree:
+    """The fields as a tree, whose root is the spec."""
     root = FieldTree()
     for keys, field in fields.items():
         tree = root
-        for key, below in pairwise(keys):
+        for key, next_key in pairwise(keys):
             if key != "*":
-                trees = tree.lists if below == "*" else tree.objects
-                tree = trees.setdefault(key, FieldTree())
+                subtrees = tree.lists if next_key == "*" else tree.objects
+                tree = subtrees.setdefault(key, FieldTree())
         tree.fields[keys[-1]] = field
     return root
 
@@ -133,10 +143,10 @@ _OWN_TREE = field_tree(OWN_FIELDS)
 def own_field_locations(
     spec: Any, tree: FieldTree = _OWN_TREE, *, absent: bool = False
 ) -> Iterator[tuple[str, Path, DroppedField, Any]]:
-    """Readable name, path, field and value of each of the fields that has a value in a spec.
+    """The fields of the tree that have a value in a spec: the readable name, path, field and value of each.
 
-    The readable name has names of items instead of indexes, as in `replicatedJobs[workers].exitCodePolicy`.
-    `absent`: instead of these, the fields that have no value where their parents exist.
+    The readable name has names of items instead of indexes, as in `replicatedJobs[workers].exitCodePolicy`. With
+    `absent`, the result is instead the fields without a value whose parent object exists.
     """
     return _locations(spec, tree, SPEC, "", absent=absent) if isinstance(spec, dict) else iter(())
 
@@ -148,17 +158,18 @@ def _locations(
         value = obj.get(key)
         if (value is None) == absent:
             yield f"{prefix}{key}", path.at(key), field, value
-    for key, below in tree.objects.items():
+    for key, subtree in tree.objects.items():
         if isinstance(value := obj.get(key), dict):
-            yield from _locations(value, below, path.at(key), f"{prefix}{key}.", absent=absent)
-    for key, below in tree.lists.items():
+            yield from _locations(value, subtree, path.at(key), f"{prefix}{key}.", absent=absent)
+    for key, subtree in tree.lists.items():
         value = obj.get(key)
         for i, item in enumerate(value if isinstance(value, list | tuple) else ()):
-            if isinstance(item, dict):  # a tenant may write any number of others
-                yield from _locations(item, below, path.at(key, i), f"{prefix}{key}[{_label(item, i)}].", absent=absent)
+            if isinstance(item, dict):  # a client may send any number of other items, so they must cost little
+                name = f"{prefix}{key}[{_item_name(item, i)}]."
+                yield from _locations(item, subtree, path.at(key, i), name, absent=absent)
 
 
-def _label(item: JSON, index: int) -> str:
-    """The name of an item; for one without a name the name that the mutating webhook gives to rules."""
+def _item_name(item: JSON, index: int) -> str:
+    """The name of a list item. An item without a name gets the name that the mutating webhook gives to such rules."""
     name = item.get("name")
     return name if isinstance(name, str) and name else f"failurePolicyRule{index}"

@@ -1,6 +1,7 @@
-"""Packs JobSets for caches: their templates become JSON text, which takes a fifth of the memory of a tree. Pure.
+"""Packs the JobSets in a cache to save memory: their Job templates become JSON text. Pure.
 
-Only plans read templates, for one JobSet at a time, which `unpack` decodes.
+The text takes a fifth of the memory of the decoded template. The controller needs the templates of one JobSet at a
+time, and then calls `unpack`.
 """
 
 from collections.abc import Iterator, Mapping

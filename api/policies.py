@@ -1,8 +1,8 @@
-"""The policies of a JobSet: what an exit code means, when the set has succeeded, and when it fails.
+"""The policies in the spec of a JobSet: when it succeeds or fails, and what happens when a Job fails.
 
-Records of `jobset.x-k8s.io/v1alpha2` (docs/reference/api.md#spec-fields), which `make generate` turns into the CRD like
-those of api/jobset.py. Fields that the Go JobSet does not have are marked. All of them are optional, and a JobSet
-without them behaves as with the Go JobSet.
+`make generate` turns these records into a part of the CRD (docs/reference/api.md#spec-fields). "The set" in their texts
+is the JobSet. Fields that the Go JobSet does not have are marked with `since_go=False`, or in the text of their record.
+They are optional, and a JobSet without them behaves as with the Go JobSet.
 """
 
 from typing import Annotated, Final
@@ -17,6 +17,8 @@ ATOMIC: Final = {"x-kubernetes-list-type": "atomic"}
 SET: Final = {"x-kubernetes-list-type": "set"}
 INT32: Final = {"format": "int32"}
 INT64: Final = {"format": "int64"}
+# The five constants above are keywords of OpenAPI schemas.
+
 MAX_FAILED_NODES: Final = 32
 """The status names at most this many nodes that caused failures."""
 PodReason = Annotated[str, doc("A reason.", maxLength=256)]
@@ -182,7 +184,7 @@ class FailurePolicyRule(Base, frozen=True, kw_only=True):
 
     @property
     def is_about_pods(self) -> bool:
-        """Whether the rule matches by the decisive pod of a Job (onExitCodes, onPodReasons)."""
+        """Whether the rule has a condition about the failed pod of a Job (onExitCodes, onPodReasons)."""
         return self.on_exit_codes is not None or bool(self.on_pod_reasons)
 
 

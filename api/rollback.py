@@ -1,7 +1,7 @@
-"""Finds what changes for a JobSet or a pod when the Go JobSet takes over. Pure.
+"""Finds what changes for a JobSet or a pod when the Go JobSet replaces this program (docs/downgrade.md). Pure.
 
-The Go JobSet drops fields that it does not know, and never removes scheduling gates of this program. See
-docs/downgrade.md.
+The Go JobSet ignores fields, actions and annotations that it does not know, and never removes the scheduling gates that
+this program sets. A concern is one such change for one object.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ _GO_ACTIONS = frozenset(name for name, action in ACTIONS.items() if action.since
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """One change for an object: the path of the cause, what would happen, and what to do about it."""
+    """A change for one object: the path of the field that causes it, what would happen, and what to do about it."""
 
     kind: str
     namespace: str
@@ -33,7 +33,7 @@ class Concern:
 
 
 def _is_true(value: Any) -> bool:
-    """Whether an annotation is turned on."""
+    """Whether the value of an annotation is "true"."""
     return bool(value == "true")
 
 
@@ -49,19 +49,20 @@ UNREAD_ANNOTATIONS: Mapping[str, DroppedField] = {
         _is_true,
     ),
 }
-"""Annotations of a JobSet that the Go JobSet does not read."""
+"""Annotations of a JobSet that the Go JobSet does not read, by key."""
 
 _UNKNOWN_ACTION = DroppedField(
     "the Go JobSet does not know the action: its controller reports an error for ever when the rule matches",
     USE_GO_POLICY,
     lambda value: value not in _GO_ACTIONS,
 )
+# The Go JobSet has the field `action`, but not all of its values.
 DROPPED_FIELDS = {**OWN_FIELDS, ("failurePolicy", "rules", "*", "action"): _UNKNOWN_ACTION}
 _DROPPED_TREE = field_tree(DROPPED_FIELDS)
 
 
 def spec_concerns(js: JSON) -> Iterator[Concern]:
-    """What changes because of the spec and the annotations of a JobSet; nothing if no Go manager would run it."""
+    """The concerns about the spec and annotations of a JobSet; none if the Go JobSet would not reconcile the JobSet."""
     if not _is_run_by_go_manager(js):
         return
     meta, spec = js["metadata"], dig(js, "spec")
@@ -77,12 +78,15 @@ def spec_concerns(js: JSON) -> Iterator[Concern]:
 
 
 def has_completed_jobs(js: JSON) -> bool:
-    """Whether the status names completed Jobs, so that `completed_job_concerns` needs to know which Jobs exist."""
+    """Whether the status names completed Jobs, so that a caller has to list Jobs for `completed_job_concerns`."""
     return _is_run_by_go_manager(js) and any(True for _ in _completed_jobs(js))
 
 
 def completed_job_concerns(js: JSON, jobs: AbstractSet[str]) -> Iterator[Concern]:
-    """Completed Jobs that only the status records. The Go JobSet runs them again. `jobs`: names of existing Jobs."""
+    """The concerns about completed Jobs that were deleted: the Go JobSet runs them again.
+
+    Only the status of the JobSet says that these Jobs have completed. `jobs`: names of the existing Jobs.
+    """
     meta = js["metadata"]
     for path, rjob, indexes in _completed_jobs(js):
         deleted = [name for index in indexes if (name := job_name(meta["name"], rjob, index)) not in jobs]
@@ -92,7 +96,7 @@ def completed_job_concerns(js: JSON, jobs: AbstractSet[str]) -> Iterator[Concern
 
 
 def pod_concerns(pod: JSON) -> Iterator[Concern]:
-    """The concern that a pod waits for this manager to remove its gate; nothing if it is being deleted."""
+    """The concern about a pod that has a scheduling gate of this program, unless the pod is being deleted."""
     gates = [gate.get("name") for gate in dig(pod, "spec", "schedulingGates") or ()]
     own_gate_index = next((position for position, gate in enumerate(gates) if gate in OUR_GATES), None)
     if own_gate_index is not None and "deletionTimestamp" not in pod["metadata"]:
@@ -103,13 +107,13 @@ def pod_concerns(pod: JSON) -> Iterator[Concern]:
 
 
 def _is_run_by_go_manager(js: JSON) -> bool:
-    """Whether a Go manager would reconcile the set: it is unfinished, not being deleted, and has no other manager."""
+    """Whether the Go JobSet would reconcile this JobSet, which has not finished and is not being deleted."""
     is_ours = dig(js, "spec", "managedBy") in {None, CONTROLLER_NAME}
     return is_ours and not dig(js, "status", "terminalState") and "deletionTimestamp" not in js["metadata"]
 
 
 def _completed_jobs(js: JSON) -> Iterator[tuple[str, str, Indexes]]:
-    """Path, ReplicatedJob and indexes of the completed Jobs that the status names."""
+    """The completed Jobs in the status: for each ReplicatedJob the path of the field, the name, and the indexes."""
     replicas = {rjob["name"]: rjob.get("replicas", 1) for rjob in items(js, "spec", "replicatedJobs")}
     for i, entry in enumerate(items(js, "status", "replicatedJobsStatus")):
         indexes = parse_indexes(entry.get("completedIndexes") or "", replicas.get(entry["name"], 0))

@@ -1,4 +1,7 @@
-"""How many Jobs or pods have to succeed (`spec.successPolicy.minSucceeded`). No other module reads the number. Pure."""
+"""Computes how many Jobs or pods have to succeed for the success of a JobSet (`spec.successPolicy`). Pure.
+
+`minSucceeded` of the policy is a number or a percentage of the possible successes. No other module interprets it.
+"""
 
 import re
 
@@ -6,11 +9,12 @@ from api.jobset import JobSetSpec, ReplicatedJob
 from api.policies import SuccessPolicy
 
 POD = "Pod"
+"""The value of `successPolicy.unit` for which pods are counted instead of Jobs."""
 _PERCENT = re.compile(r"(100|[1-9][0-9]?)%", re.ASCII)
 
 
 def targets(spec: JobSetSpec) -> tuple[ReplicatedJob, ...]:
-    """The ReplicatedJobs that the success policy names; all except spares if it names none."""
+    """The ReplicatedJobs that count for the success: those that the policy names, else all except spares."""
     names = frozenset(spec.success_policy.target_replicated_jobs if spec.success_policy else ())
     return tuple(rjob for rjob in spec.replicated_jobs if (rjob.name in names if names else not rjob.spare_for))
 
@@ -36,7 +40,10 @@ def possible_successes(spec: JobSetSpec) -> int | None:
 
 
 def required_successes(policy: SuccessPolicy, count: int) -> int | None:
-    """How many of `count` Jobs or pods have to succeed, rounded up; None if minSucceeded is absent or invalid."""
+    """How many Jobs or pods have to succeed by `minSucceeded`; None if `minSucceeded` is absent or invalid.
+
+    `count`: how many can succeed. A percentage of it is rounded up.
+    """
     minimum = policy.min_succeeded
     if isinstance(minimum, str):
         percentage = _PERCENT.fullmatch(minimum)

@@ -1,7 +1,8 @@
-"""Records of the pods that need places, and of the spare pods that have places (docs/concepts/spares.md).
+"""Small records of pods for the caches of spares (docs/concepts/spares.md).
 
-A record takes a few hundred bytes, and exists while a pod has no node, or a spare pod is ready. No object is written
-from these records.
+A spare pod (`api.spares`) only waits, and reserves a place on its node for a pod of another ReplicatedJob. The cache
+has ready spare pods, and pods without a node, which may need a place. A record takes a few hundred bytes, and is never
+written back to the API server.
 """
 
 from sys import intern
@@ -16,10 +17,12 @@ from api.pod import DetailedPod
 class PoolPod(JobPod, frozen=True, kw_only=True, gc=False):
     """A pod that has no node, or a spare pod that is ready on a node. Any user may have written its labels.
 
-    - `group`: the pod's ReplicatedJob. `pool`: the ReplicatedJob for which the spares hold places.
-    - `nominated`: the node to which the pod is nominated. `gated`: a scheduling gate holds the pod back until it gets a
-      place. `unschedulable`: kube-scheduler finds no node for the pod.
-    - `job_key`, `leads`, `awaits_leader` (at its scheduling gate): empty or False without exclusive placement.
+    - `group`: the ReplicatedJob of the pod. `pool`: the ReplicatedJob for whose pods the places are.
+    - `nominated`: the node for which kube-scheduler has nominated the pod; empty for none.
+    - `gated`: whether the pod has the scheduling gate that is removed when the pod gets a place.
+    - `unschedulable`: whether kube-scheduler finds no node for the pod.
+    - Only in exclusive placement: `job_key`, the hash of the Job's name; `leads`, whether the pod is the leader of its
+      Job; `awaits_leader`, whether it has the scheduling gate of a pod whose leader has no node.
     """
 
     group: str
@@ -37,9 +40,9 @@ class PoolPod(JobPod, frozen=True, kw_only=True, gc=False):
 
 
 def pool_pod(pod: DetailedPod) -> PoolPod | None:
-    """The cached record of a pod; None for a pod that neither needs nor has a place.
+    """The record of a pod; None for a pod that neither needs a place nor reserves one.
 
-    A spare pod has a place while it is ready. The node controller sets the pods of a failed node to not ready.
+    A spare pod reserves a place while it is ready. If its node fails, Kubernetes sets the pod to not ready.
     """
     meta, spec, owner = pod.metadata, pod.spec, owning_job(pod.metadata)
     labels = meta.labels

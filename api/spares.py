@@ -1,6 +1,11 @@
-"""Spares: ReplicatedJobs whose pods hold places for the pods of another ReplicatedJob. See docs/concepts/spares.md.
+"""Spares: Jobs whose pods reserve places for the pods of another ReplicatedJob. See docs/concepts/spares.md.
 
-Spares do not run the program, so code that counts the Jobs of a set counts the Jobs of `running_part`.
+A ReplicatedJob with `spareFor` has spares. Their pods only wait. A place is what such a pod occupies on its node: the
+requested resources, and the pulled images. If a pod of the other ReplicatedJob loses its node, a spare pod is deleted,
+and the pod that comes instead of the lost pod gets its place. Meanwhile the place is promised in the status of the
+JobSet. The promise names the rank of the lost pod, which is its name without the random suffix.
+
+Spares do not run the user's program. So code that counts the Jobs of a JobSet counts the Jobs of its `running_part`.
 """
 
 from collections.abc import Mapping
@@ -14,18 +19,20 @@ from kube.model.jsontree import dig, items
 from kube.model.meta import JSON, MAX_INT32
 
 GATE: Final = "JobSetSpares"
+"""The feature gate of spares."""
 MAX_GROUPS: Final = 8
 """At most this many ReplicatedJobs of spares in one JobSet, since each has a copy of a template."""
 
 HOLD_COMMAND: Final = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done")
-"""The command of spares, which uses no resources and ends at once on SIGTERM."""
+"""The command of spares: a shell that only waits, and ends at once on SIGTERM."""
 _PROGRAM_FIELDS: Final = frozenset(
     {"command", "args", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicyRules", "ports"}
 )
+"""Fields of a container that only make sense for its own program."""
 _FLAVOR_FIELDS: Final = ("nodeSelector", "tolerations")
 """Fields that Kueue sets in a pod template, by the ResourceFlavor that it assigns to the ReplicatedJob."""
 COUNTED_PREFIX: Final = "="
-"""The first character of a note that a place is counted (`counted_place_note`). No rank begins with it."""
+"""The first character of a `counted_place_note`. No rank begins with it."""
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _NUMBERS_OF_PODS: Final = ("parallelism", "completions")
 JOB_FIELDS: Final = (*_NUMBERS_OF_PODS, "completionMode")
@@ -38,11 +45,11 @@ def spares_of(js: JobSet) -> tuple[ReplicatedJob, ...]:
 
 
 def running_part(js: JobSet) -> JobSet:
-    """The JobSet without its spares, in spec and counts; the same object if it has none."""
+    """The JobSet without spares in its spec and its counts; the same object if it has no spares."""
     running_rjobs = tuple([rjob for rjob in js.spec.replicated_jobs if not rjob.spare_for])
     if len(running_rjobs) == len(js.spec.replicated_jobs):
         return js
-    names = {group.name for group in spares_of(js)}
+    names = {spare.name for spare in spares_of(js)}
     counts = tuple(entry for entry in js.status.replicated_jobs_status if entry.name not in names)
     return msgspec.structs.replace(
         js,
@@ -52,20 +59,20 @@ def running_part(js: JobSet) -> JobSet:
 
 
 def has_nodes_of(spare: ReplicatedJob, js: JobSet) -> bool:
-    """Whether spares run on nodes that the pods which they replace may use.
+    """Whether the pods of a spare select the same nodes as the pods for which they reserve places.
 
-    Admission ensures this, but a queue that resumes the set may select other nodes for each ReplicatedJob.
+    They do when a JobSet is created. But a queue such as Kueue may set other node selectors for each ReplicatedJob.
     """
     target = next((rjob for rjob in js.spec.replicated_jobs if rjob.name == spare.spare_for), spare)
     return all((spare.pod_spec.get(key) or None) == (target.pod_spec.get(key) or None) for key in _FLAVOR_FIELDS)
 
 
 def spare_template(template: Any, own_template: Any) -> JSON:
-    """The template of spares for the Jobs of `template`.
+    """The Job template of spares, which the mutating webhook fills in.
 
-    Of `own_template`, the spares' own template, only the number of pods and the commands of containers are used. Init
-    containers that are not sidecars are left out, since the holding process needs no preparation. Labels are left out,
-    since a Service must not find pods that serve nothing.
+    `template`: the template of the Jobs for whose pods the spares reserve places. `own_template`: what the user wrote
+    as the template of the spares. It can set the number of pods and commands of containers. The result has no labels,
+    since a Service must not select spare pods, and no init containers except sidecars, since spares need no setup.
     """
     job = dig(template, "spec")
     job = job if isinstance(job, dict) else {}
@@ -100,7 +107,7 @@ def spare_template(template: Any, own_template: Any) -> JSON:
 
 
 def _with_hold_command(container: Any, commands: Mapping[str, Any]) -> Any:
-    """The container with the holding process instead of its program."""
+    """The container with a command that only waits instead of its program. `commands`: by name of the container."""
     if not isinstance(container, dict):
         return container
     name = container.get("name")
@@ -109,10 +116,11 @@ def _with_hold_command(container: Any, commands: Mapping[str, Any]) -> Any:
 
 
 def with_domain_affinity(job: JSON, js: JobSet, name: str) -> JSON:
-    """The Job of a spare, whose pods have an affinity to the topology domain of ReplicatedJob `name`.
+    """The Job of a spare with an affinity of its pods to the topology domain of ReplicatedJob `name`.
 
-    If each Job has a domain of its own, the affinity is to the Job with the same index. Pods of spares are in no
-    scheduling group, since a gang would then be complete with a spare instead of a worker.
+    `spec.scheduling` may require that the pods of `name`, or of each of its Jobs, are in one topology domain. If each
+    Job has a domain of its own, the affinity is to the Job with the same index. Pods of spares are in no scheduling
+    group, because kube-scheduler would count them as members.
     """
     if js.spec.scheduling is None:
         return job
@@ -132,7 +140,7 @@ def with_domain_affinity(job: JSON, js: JobSet, name: str) -> JSON:
 
 
 def rank_of(pod: str) -> str:
-    """The name of a pod without its random suffix, so the name of the Job and the completion index."""
+    """The rank of a pod: its name without the random suffix, which is `<job>-<completion index>`."""
     return pod.rpartition("-")[0]
 
 
@@ -142,17 +150,26 @@ def leader_rank_of(rank: str) -> str:
 
 
 def followers_promise(rank: str) -> str:
-    """The promise to all followers of a Job, once the leader, which has this rank, was given a domain."""
+    """The promise to all pods of a Job except the leader, in exclusive placement once the leader has a domain.
+
+    `rank`: the rank of any pod of the Job.
+    """
     return f"{rank.rpartition('-')[0]}-*"
 
 
 def counted_place_note(pod: str) -> str:
-    """The note among the promises that the place of this pod, which has no promise, is counted but not given yet."""
+    """A note among the promises: a place for this pod is already counted as used, and is about to be given.
+
+    It is for a pod that is not promised a place.
+    """
     return f"{COUNTED_PREFIX}{pod}"
 
 
 def promises_to(rank: str, *, exclusive: bool) -> frozenset[str]:
-    """The promises that hold back a pod with this rank. In exclusive placement the Job moves as a whole."""
+    """The promises for which a pod with this rank waits, if the status has one of them.
+
+    In exclusive placement, all pods of a Job move together, so its followers wait for the promise to their leader.
+    """
     leader = leader_rank_of(rank)
     if not exclusive or rank == leader:
         return frozenset((rank,))
@@ -160,6 +177,6 @@ def promises_to(rank: str, *, exclusive: bool) -> frozenset[str]:
 
 
 def is_filled_in(template: Any) -> bool:
-    """Whether a template of spares has been filled in, so that each of its containers has an image."""
+    """Whether the mutating webhook has filled in a template of spares: each container has an image."""
     containers = items(dig(template, "spec", "template", "spec"), "containers")
     return bool(containers) and all(dig(container, "image") for container in containers)

@@ -1,4 +1,8 @@
-"""Groups ReplicatedJobs into stages (`spec.executionPolicy`). Only this module interprets the order. Pure."""
+"""Groups the ReplicatedJobs of a JobSet into stages, which run one after another (`spec.executionPolicy`). Pure.
+
+No other module interprets `spec.executionPolicy`. The deprecated `spec.startupPolicy` also orders ReplicatedJobs, but
+has no stages: each ReplicatedJob starts when the pods of the previous ReplicatedJob are ready.
+"""
 
 from api.jobset import JobSetSpec, ReplicatedJob
 from kube.model.field import join_names
@@ -8,19 +12,19 @@ Stage = tuple[ReplicatedJob, ...]
 
 
 def is_staged(spec: JobSetSpec) -> bool:
-    """Whether the ReplicatedJobs run as stages."""
+    """Whether the ReplicatedJobs run in stages (`executionPolicy`)."""
     return spec.execution_policy is not None and spec.execution_policy.execution_policy_order == "InOrder"
 
 
 def is_ordered(spec: JobSetSpec) -> bool:
-    """Whether the deprecated startupPolicy orders the set."""
+    """Whether the ReplicatedJobs start in the order of the deprecated `startupPolicy`."""
     return spec.startup_policy is not None and spec.startup_policy.startup_policy_order == "InOrder"
 
 
 def stages(spec: JobSetSpec) -> tuple[Stage, ...]:
-    """The stages in order; empty if the set is not staged.
+    """The stages in order; empty if the JobSet has no stages.
 
-    Each of the first `sequentialReplicatedJobs` entries is a stage of its own, and the later entries are one stage.
+    Each of the first `sequentialReplicatedJobs` ReplicatedJobs is a stage. All later ones are the last stage.
     """
     policy = spec.execution_policy
     if policy is None or not is_staged(spec):
@@ -33,5 +37,5 @@ def stages(spec: JobSetSpec) -> tuple[Stage, ...]:
 
 
 def stage_name(stage: Stage) -> str:
-    """The names of the first ReplicatedJobs in a stage, as a text."""
+    """The names of at most three ReplicatedJobs of the stage, joined, with the number of other ReplicatedJobs."""
     return join_names([rjob.name for rjob in stage], 3)

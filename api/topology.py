@@ -1,7 +1,11 @@
-"""Records of the pods and nodes that exclusive placement reads. Each takes less than 1 KiB.
+"""Small records of pods and nodes for the caches of exclusive placement.
 
-Texts that many pods have are stored once. Each record is its own metadata, since it has the fields by which a store
-identifies an object. No object is written from these records.
+In exclusive placement, each Job has a topology domain for itself. The leader of a Job is its pod with completion index
+0, and the other pods are its followers, which wait until the leader has a domain (`api.exclusive`).
+
+A record takes less than 1 KiB, and texts that many pods have are stored once. The cache reads the identity of an object
+from its `metadata`. These records have the identity among their own fields, so `metadata` is the record itself. They
+are never written back to the API server.
 """
 
 from collections.abc import Callable
@@ -30,7 +34,7 @@ def _shared_keys(keys: frozenset[str]) -> frozenset[str]:
 
 
 class _PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Identity of a pod. `job` and `job_uid`: name and UID of the Job that controls it. `topology`: the label key."""
+    """Identity of a pod, its Job and its JobSet. `topology`: the key of the node label whose values are domains."""
 
     namespace: str
     name: str
@@ -49,9 +53,10 @@ class _PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Leader(_PodRecord, frozen=True, kw_only=True, gc=False):
     """The leader pod of a Job with exclusive placement.
 
-    - `created`: when it was created, RFC 3339. `node`: empty until the pod is bound.
-    - `since`, `reason`: since when (RFC 3339) and why the scheduler finds no node; empty: not reported.
-    - `is_live`: it has neither ended nor is being deleted. `succeeded`: it has succeeded, and is not being deleted.
+    - `attempt`: the attempt of the JobSet, which each restart raises by 1.
+    - `created`: when the pod was created, RFC 3339. `node`: the name of its node; empty until the pod is bound.
+    - `since`, `reason`: since when (RFC 3339) and why kube-scheduler finds no node; empty if it reports nothing.
+    - `is_live`: the pod has not ended and is not being deleted. `succeeded`: it has succeeded and is not being deleted.
     """
 
     attempt: int
@@ -64,23 +69,23 @@ class Leader(_PodRecord, frozen=True, kw_only=True, gc=False):
 
     @property
     def holds_domain(self) -> bool:
-        """Whether followers are placed in its domain."""
+        """Whether followers of the Job are placed in the domain of this leader."""
         return bool(self.node) and (self.is_live or self.succeeded)
 
     @property
     def uid(self) -> str:
-        """The name, which ends with random characters. The real UID is not kept: nothing is written to leaders."""
+        """The name of the pod, which is unique enough for a cache. The real UID is only needed to write to a pod."""
         return self.name
 
 
 class Follower(_PodRecord, frozen=True, kw_only=True, gc=False):
-    """A follower that has the scheduling gate of exclusive placement."""
+    """A follower that waits for its leader, held back by the scheduling gate of exclusive placement."""
 
     uid: str
 
 
 def leader(pod: DetailedPod) -> Leader | None:
-    """The cached record of a leader; None for a pod that is not the leader of a Job placed exclusively by affinity."""
+    """The record of a leader; None for any other pod, and for pods without exclusive placement by affinity."""
     meta, topology = pod.metadata, pod.metadata.topology
     if topology is None or not meta.leads:
         return None
@@ -99,7 +104,7 @@ def leader(pod: DetailedPod) -> Leader | None:
 
 
 def follower(pod: PodMetadata) -> Follower | None:
-    """The cached record of a pod that waits for its leader; None if it is being deleted."""
+    """The record of a follower; None if the pod is being deleted or has no exclusive placement by affinity."""
     meta, topology = pod.metadata, pod.metadata.topology
     if topology is None or meta.deletion_timestamp is not None:
         return None

@@ -30,7 +30,7 @@ class Case:
     - `jobs_by_uid`: all Jobs by UID. `unready_by_name`: Jobs that run and are not ready, by name.
     - `leaders`: pods with index 0; `followers`: other live pods; `failed_pods`: failed pods that are not being deleted.
     - `pod_warnings`: Warnings about pods that kubelets still repeat, newest first, by the name of the pod.
-    - `forest`: the groups of spec.scheduling; None without groups, or if the Jobs are not known.
+    - `forest`: the trees of the groups of spec.scheduling; None without groups, or if the Jobs are not known.
     - `shortage`: the finding about a resource of which the JobSet requests more than all nodes have, if it is known.
     - `usage_findings`: a cache of findings about nodes in use, by the shape of a pod and the name of a resource.
     """
@@ -129,7 +129,7 @@ def was_reconciled(js: JobSet) -> bool:
 
 
 def is_unheld(lease: SeenLease | None, now: datetime) -> bool:
-    """Whether no manager holds the lease; False if unknown."""
+    """Whether no manager holds the lease, because it was released or has expired; False if unknown."""
     if lease is None:
         return False
     valid_seconds = (lease.spec.lease_duration_seconds or 0) + LEASE_MARGIN_SECONDS

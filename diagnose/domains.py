@@ -21,7 +21,7 @@ _NOUNS = {"kubernetes.io/hostname": "node"}
 _PLURAL = re.compile(r"[^aisu]s$")
 
 
-def noun(topology: str) -> str:
+def domain_word(topology: str) -> str:
     """The noun for a domain, such as "rack": the last part of the label's key, in the singular."""
     last_part = topology.rpartition("/")[2]
     return _NOUNS.get(topology) or (last_part[:-1] if _PLURAL.search(last_part) else last_part)
@@ -35,12 +35,12 @@ def domain_of_job(pods: Iterable[SeenPod], topology: str) -> str:
     """The domain that followers are sent to, as in `rack r3, where its Job is`; empty if no pod has a domain."""
     domains = (pod.spec.node_selector.get(topology) for pod in pods if not pod.metadata.leads)
     domain = next(filter(None, domains), "")
-    return f"{noun(topology)} {domain}, where its Job is" if domain else ""
+    return f"{domain_word(topology)} {domain}, where its Job is" if domain else ""
 
 
 def domain_findings(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...]:
     """Findings about how many domains there are, and which Jobs hold them, for a leader without a node."""
-    nodes, domain_noun = case.facts.node_labels, noun(topology)
+    nodes, domain_noun = case.facts.node_labels, domain_word(topology)
     if nodes is None:
         return (_nodes_not_listed(topology, domain_noun),)
     domain_by_node = {name: labels[topology] for name, labels in nodes.items() if topology in labels}
@@ -115,14 +115,12 @@ def _too_few_domains(case: Case, topology: str, domain_noun: str, domain_count: 
 def _holder_findings(
     case: Case, leader: SeenPod, domain_by_node: Mapping[str, str], domain_noun: str
 ) -> Iterator[Finding]:
-    """One finding for each cause of `_HOLDER_TEXTS` for which the leader cannot have domains.
-
-    `domains_by_cause` has for each cause its domains, each with the pods that keep the leader out.
-    """
+    """One finding for each cause of `_HOLDER_TEXTS` for which the leader cannot have domains."""
     pods_by_domain: dict[str, list[SeenPod]] = {domain: [] for domain in sorted(set(domain_by_node.values()))}
     for pod in case.facts.holder_pods or ():
         if pod.spec.node_name in domain_by_node and pod.job_uid != leader.job_uid:
             pods_by_domain[domain_by_node[pod.spec.node_name]].append(pod)
+    # For each cause, the domains with the pods that keep the leader out.
     domains_by_cause: dict[str, dict[str, Sequence[SeenPod]]] = {cause: {} for cause in _HOLDER_TEXTS}
     for domain, pods in pods_by_domain.items():
         cause, blocking_pods = _cause_of_domain(leader, pods)

@@ -1,4 +1,4 @@
-"""Findings about pods that were preempted or evicted, on nodes that do not answer, or that take long to end. Pure."""
+"""Checks of pods that were preempted or evicted, are on nodes that do not work, or take long to end. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -30,7 +30,7 @@ _FAULTS_BY_TAINT = {
     OUT_OF_SERVICE: "out of service",
     "node.kubernetes.io/not-ready": "not ready",
 }
-"""The faults of nodes in words, by the key of the taint that Kubernetes or an administrator sets."""
+"""What is wrong with a node, by the key of the taint that Kubernetes or an administrator sets."""
 
 
 def describe_disruption(event: SeenEvent) -> str:
@@ -53,20 +53,20 @@ def _with_note(word: str, event: SeenEvent) -> str:
 
 
 def disrupted_pods(case: Case, unexplained_jobs: frozenset[str]) -> list[Answer]:
-    """Pods of unready Jobs that were preempted or evicted within the last hour, with one finding for each reason."""
-    events_by_words: dict[str, list[SeenEvent]] = {}
+    """Pods of unexplained Jobs that were preempted or evicted in the last hour: one finding for each disruption."""
+    events_by_disruption: dict[str, list[SeenEvent]] = {}
     pod_names: set[str] = set()
     for event in case.disruptions:
         is_recent, name = seconds_since(event.last_time, case.facts.now) <= RECENT_SECONDS, event.regarding.name
         indexed_job, non_indexed_job = name.rsplit("-", 2)[0], name.rsplit("-", 1)[0]
         is_unexplained = indexed_job in unexplained_jobs or non_indexed_job in unexplained_jobs
         if is_unexplained and is_recent and name not in pod_names:
-            events_by_words.setdefault(describe_disruption(event), []).append(event)
+            events_by_disruption.setdefault(describe_disruption(event), []).append(event)
             pod_names.add(name)
-    return [Answer(_disruption_finding(case, words, events)) for words, events in events_by_words.items()]
+    return [Answer(_disruption_finding(case, text, events)) for text, events in events_by_disruption.items()]
 
 
-def _disruption_finding(case: Case, words: str, events: list[SeenEvent]) -> Finding:
+def _disruption_finding(case: Case, disruption: str, events: list[SeenEvent]) -> Finding:
     first = events[0]
     predicate = f" and {len(events) - 1} more were" if len(events) > 1 else " was"
     fix = "a higher priorityClassName keeps pods from being preempted; kubectl get priorityclass lists those there are"
@@ -76,7 +76,7 @@ def _disruption_finding(case: Case, words: str, events: list[SeenEvent]) -> Find
         fix = "; ".join(filter(None, [fix, disruption_fix(case.facts.jobset, job.metadata.name)]))
     if first.reason != "Preempted":
         fix = f"kubectl describe pod -n {first.regarding.namespace} {first.regarding.name}; kubectl describe node NODE"
-    message = f"pod {first.regarding.name}{predicate} {words}"
+    message = f"pod {first.regarding.name}{predicate} {disruption}"
     return Finding(Level.WAITS, first.reason.lower(), message, fix=fix, since=first.first_time)
 
 
@@ -113,7 +113,7 @@ def _pod_deletion_command(case: Case, node: str) -> str:
 
 
 def _policy_findings(case: Case, since: str) -> tuple[Finding, ...]:
-    """The finding about what the failure policy does about a node that has failed at `since`."""
+    """The finding about when the failure policy acts on a node that has failed at `since`."""
     policy, fix = case.facts.jobset.failure_policy.node_failure, ""
     seconds_left = _time_left(case, since)
     limit = f"spec.failurePolicy.nodeFailure.afterSeconds is {policy.after_seconds if policy else 0}"

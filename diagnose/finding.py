@@ -1,4 +1,4 @@
-"""A finding: what waits, because of which other findings, and how to fix it. Pure."""
+"""A finding: one statement that explains a JobSet, the findings that are its causes, and a fix. Pure."""
 
 import enum
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class Level(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One statement about a JobSet, which is true because of the findings `because`.
+    """One statement about a JobSet, which the findings in `because` explain.
 
     `cause` names the kind of the finding for programs. `since` is RFC 3339 or empty. `fix` says what to do, without a
     full stop; it may be empty.

@@ -98,8 +98,8 @@ class _Gatherer:
             await self._fill_about_waiting(survey)
         if not has_unsettled_jobs and not js.spec.suspend:
             facts.late_agent_pods = await look_up.late_agent_pods(self._reader, js, {job.metadata.uid for job in jobs})
-        is_untouched = len(survey.missing_jobs) == survey.job_count and not js.status.replicated_jobs_status
-        if is_unheld(facts.lease, facts.now) or (is_untouched and facts.lease is not None):
+        has_manager_done_nothing = len(survey.missing_jobs) == survey.job_count and not js.status.replicated_jobs_status
+        if is_unheld(facts.lease, facts.now) or (has_manager_done_nothing and facts.lease is not None):
             facts.manager_pods = await look_up.manager_pods(self._reader)
         if facts.pods is not None:
             facts.pods += await self._failed_pods(survey, jobs)
@@ -148,7 +148,7 @@ class _Gatherer:
             levels = (
                 {group.topology_key for group in trees.groups()} if (trees := sample_forest(js)) is not None else set()
             )
-            facts.node_offers = offers = await self._offers(misfits, topologies | levels)
+            facts.node_offers = offers = await self._node_offers(misfits, topologies | levels)
             if offers is not None and any(lacking_resource(pod) and offers.fitting_nodes(pod.spec) for pod in misfits):
                 facts.placed_pods = await look_up.all_placed_pods(reader)
         pods_with_claims = [pod for pod, message in unscheduled if UNBOUND_CLAIM.search(message)]
@@ -313,8 +313,8 @@ class _Gatherer:
             return counts
         return None
 
-    async def _offers(self, misfits: list[SeenPod], topologies: set[str]) -> Nodes | None:
-        """What the nodes have for pods that do not fit; None without the right to read nodes, or for too many nodes."""
+    async def _node_offers(self, misfits: list[SeenPod], topologies: set[str]) -> Nodes | None:
+        """All nodes, for pods that do not fit; None if there are too many nodes, or if the user may not list them."""
         nodes = Nodes(label_keys=frozenset(topologies).union(*(pod.spec.label_keys for pod in misfits)))
         with self._reader.noting("nodes: you may not list nodes, so what they offer is not known"):
             async for node in self._reader.all(NODES, SeenNode, namespace=None):
@@ -337,10 +337,10 @@ class _Gatherer:
         return None
 
     async def _holder_pods(self, waiting_leaders: list[SeenPod]) -> Sequence[SeenPod] | None:
-        """The pods with index 0 of all JobSets that are on a node, and other pods that hold domains.
+        """The leaders of all JobSets that have a node, and other pods that keep a waiting leader out of a domain.
 
-        A domain without a pod with index 0 may hold other pods that keep leaders out. Their Job is not exclusive, or
-        has lost its leader. The result has one of these pods for each domain and each priority of a waiting leader.
+        The other pods are in a domain without a leader: their Job is not exclusive, or has lost its leader. The result
+        has one of them for each domain and each priority of a waiting leader.
         """
         leader_selector, subject = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0", "pods of other JobSets"
         node_labels = (self._facts.node_labels or {}) if waiting_leaders else {}
@@ -379,5 +379,5 @@ def _priority_selector(leaders: list[SeenPod]) -> str:
 
 
 def _spots(node: str, node_labels: Mapping[str, Mapping[str, str]], priorities: set[int]) -> set[tuple[str, str, int]]:
-    """The spots of a node. A spot is one of its domains (label key and value) and one of the priorities."""
+    """The spots of a node. A spot is a domain of the node (label key and value) with one of the priorities."""
     return {(key, value, priority) for key, value in node_labels.get(node, {}).items() for priority in priorities}

@@ -14,18 +14,18 @@ from api.stalled_trees import Tree, WaitingPod, required_members, why_stalled
 from diagnose.answers import Answer, KeyedFinding, merge_findings
 from diagnose.case import Case
 from diagnose.claims import unbound_claim
-from diagnose.domains import KEPT_OUT, excluded_by_jobs, noun
+from diagnose.domains import KEPT_OUT, domain_word, excluded_by_jobs
 from diagnose.facts import SeenGroups, SeenPod
 from diagnose.finding import WAIT_FOR_PODS, Finding, Level, pluralize
-from diagnose.group_nodes import levels, paths, why_never
-from diagnose.misfits import misfit
+from diagnose.group_nodes import paths_from_root, topology_keys, why_tree_never_fits
+from diagnose.misfits import misfit_finding
 from diagnose.pod_causes import pods_are
 from diagnose.survey import missing_pods
 from diagnose.wording import NO_PLACEMENT, is_about_group, shortfall, without_repetition
 from kube.model.field import join_names
 from kube.model.meta import Condition, find
 
-_FIXES_BY_REASON = {
+_FIXES_BY_REASON = {  # of the condition GroupsReady
     "WaitingForOldGroups": WAIT_FOR_PODS,
     "NameConflict": "delete that object, or recreate the JobSet under another name: the manager tries again by itself",
     "Discovering": "look again in a moment",
@@ -123,7 +123,7 @@ class _WaitingTree:
             for child in self.unready_jobs
         }
         self._jobs = {job.metadata.name: job for job in case.facts.jobs or () if job.metadata.name in group_names}
-        self._paths = {path[-1].name: path for path in paths(root)}
+        self._paths = {path[-1].name: path for path in paths_from_root(root)}
         self._tree = self._as_tree()
         self._permanent_findings = self._find_permanent_findings()
 
@@ -163,10 +163,10 @@ class _WaitingTree:
         """The finding about how many pods of a group have a node, and how many members have to fit at once."""
         jobs = f", {_jobs_text(group)}" if group.jobs else ""
         message = f"{_title(group)}{jobs}: {self._bound_pods(group)} of {pluralize(group.pods, 'pod')} bound"
-        rule = _rule_text(group, required_members(self._tree, group))
+        demand = _demand_text(group, required_members(self._tree, group))
         moments = (pod.scheduling_failure.since for pod in self._pods(group) if pod.scheduling_failure)
         since = min(filter(None, moments), default="")
-        return Finding(Level.WAITS, cause, f"{message}; {rule}", because=because, fix=fix, since=since)
+        return Finding(Level.WAITS, cause, f"{message}; {demand}", because=because, fix=fix, since=since)
 
     def _findings_below(self, group: Group) -> list[Finding]:
         """The findings about waiting children of a CompositePodGroup, or the scheduler's findings about a PodGroup."""
@@ -186,9 +186,10 @@ class _WaitingTree:
         group_message, pod_messages = self._messages(group)
         for text in filter(None, (group_message, *pod_messages)):
             level, fix = Level.WAITS, ""
-            if text == NO_PLACEMENT and not self._permanent_findings and (labels := levels(self._paths[group.name])):
-                level, fix = Level.FAULT, self._no_domain_fix(labels)
-            message = f"the scheduler says: {text}{self._lacking_level(group, text)}"
+            keys = topology_keys(self._paths[group.name])
+            if text == NO_PLACEMENT and keys and not self._permanent_findings:
+                level, fix = Level.FAULT, self._no_domain_fix(keys)
+            message = f"the scheduler says: {text}{self._shortfall_text(group, text)}"
             findings.append(Finding(level, "scheduler-said", message, fix=fix))
         for problem, pods in self._misfits(group):
             message = f"{pods_are(pods)} not scheduled: {problem.message}"
@@ -200,7 +201,7 @@ class _WaitingTree:
         """At most two findings about requirements of pods of a PodGroup that no node meets, with the pods of each."""
         pods_by_message: dict[str, tuple[Finding, list[SeenPod]]] = {}
         for pod in () if group.is_composite else sorted(self._pods(group), key=lambda pod: pod.name):
-            problem = unbound_claim(self._case, pod) or misfit(self._case, pod, in_group=True)
+            problem = unbound_claim(self._case, pod) or misfit_finding(self._case, pod, in_group=True)
             is_fault = problem is not None and problem.level is Level.FAULT
             exclusion = None if is_fault else excluded_by_jobs(self._case, pod, in_group=True)
             for finding in filter(None, (exclusion, problem)):
@@ -214,15 +215,16 @@ class _WaitingTree:
         nodes = self._case.facts.node_offers
         if nodes is None or self._is_unreported:
             return []
-        return why_never(self._root, nodes, {job: pods[0].spec for job, pods in self._waiting_pods.items() if pods})
+        spec_by_job = {job: pods[0].spec for job, pods in self._waiting_pods.items() if pods}
+        return why_tree_never_fits(self._root, nodes, spec_by_job)
 
-    def _no_domain_fix(self, labels: list[str]) -> str:
-        """The fix if no domain is possible, and no label is known to be missing. `labels`: keys of the levels."""
+    def _no_domain_fix(self, keys: list[str]) -> str:
+        """The fix if no domain is possible, and no label is known to be missing. `keys`: the keys of the labels."""
         if self._case.facts.node_offers is not None:
-            return f"kubectl get nodes -L {','.join(labels)} shows the domains: none has a node that its pods may use"
-        wanted = " ".join(f"{key}=VALUE" for key in labels)
+            return f"kubectl get nodes -L {','.join(keys)} shows the domains: none has a node that its pods may use"
+        wanted = " ".join(f"{key}=VALUE" for key in keys)
         return (
-            f"no node has all labels of its levels ({', '.join(labels)}): have an administrator of the cluster run"
+            f"no node has all labels of its levels ({', '.join(keys)}): have an administrator of the cluster run"
             f" kubectl label node NODE {wanted}, or choose another topology in a new JobSet"
         )
 
@@ -237,10 +239,11 @@ class _WaitingTree:
             pod_messages = [text for text in pod_messages if text != group_message and not is_about_group(text)]
         return group_message, tuple(pod_messages[:2])
 
-    def _lacking_level(self, group: Group, text: str) -> str:
-        """A clause that names the group on the path which lacks members, and how many members have room.
+    def _shortfall_text(self, group: Group, text: str) -> str:
+        """A clause that names the group for which the scheduler finds too little room, and the room that it has.
 
-        Empty unless exactly one group on the path needs the number of members that the scheduler names in `text`.
+        `text`: the scheduler's message, which names only the number of members that have to fit. The clause is empty
+        unless exactly one of the groups on the path from the root demands this number.
         """
         if (lack := shortfall(text)) is None:
             return ""
@@ -251,7 +254,7 @@ class _WaitingTree:
         [above] = lacking_groups
         members = "groups" if above.is_composite else "pods"
         has_domains = above.topology_key and lack.placements
-        location = f" in the first of {lack.placements} {noun(above.topology_key)}s" if has_domains else ""
+        location = f" in the first of {lack.placements} {domain_word(above.topology_key)}s" if has_domains else ""
         room = f"there is room for {lack.fit}{location}"
         return f"; that is: {_title(above)} needs {lack.wanted} {members} at once, and {room}"
 
@@ -293,7 +296,7 @@ class _WaitingTree:
 
     def _room_fix(self) -> str:
         key = self._root.topology_key
-        location = f" in one {noun(key)}" if key else ""
+        location = f" in one {domain_word(key)}" if key else ""
         return (
             f"it goes on by itself when there is room for all that has to fit{location}: add nodes or end what is there"
         )
@@ -313,11 +316,11 @@ def _jobs_text(group: Group) -> str:
     return f"Job {names[0]}" if len(names) == 1 else pluralize(len(names), "Job")
 
 
-def _rule_text(group: Group, required: int) -> str:
+def _demand_text(group: Group, required: int) -> str:
     """How many members of a group have to fit at once. `required`: the number of members that the gang needs."""
     members = len(group.children) if group.is_composite else group.pods
     word = "group" if group.is_composite else "pod"
-    location = f", in one {noun(group.topology_key)}" if group.topology_key else ""
+    location = f", in one {domain_word(group.topology_key)}" if group.topology_key else ""
     if group.gang_size is None:
         return f"{word}s are scheduled one by one{location}"
     if members == 1:

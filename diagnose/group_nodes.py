@@ -1,29 +1,33 @@
-"""Finds why a tree of groups never fits on the nodes, by missing labels or by domains that are too small. Pure."""
+"""Finds why a tree of groups never fits on the nodes: labels are missing, or domains are too small. Pure.
+
+A group, such as a PodGroup, may have a topology key. All pods in the group then have to be in one domain, which is all
+nodes with the same value of the label with this key, such as a rack.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from api.gangs import Group
 from api.node_offers import format_amount, format_number
-from diagnose.domains import noun
+from diagnose.domains import domain_word
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.needs import SeenSpec
 from diagnose.nodes import Nodes, shape_of
 from kube.model.requests import sum_requests
 
 
-def why_never(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> list[Finding]:
-    """Findings about why a tree never gets nodes; empty if unknown. `pods`: one pod without a node for each Job."""
-    return (_label_findings(root, nodes) if len(nodes) else []) or _size_findings(root, nodes, pods)
+def why_tree_never_fits(root: Group, nodes: Nodes, spec_by_job: Mapping[str, SeenSpec]) -> list[Finding]:
+    """Findings about why a tree never gets nodes; empty if unknown. `spec_by_job`: the spec of one waiting pod."""
+    return (_label_findings(root, nodes) if len(nodes) else []) or _size_findings(root, nodes, spec_by_job)
 
 
-def paths(group: Group, above: Sequence[Group] = ()) -> Iterator[list[Group]]:
+def paths_from_root(group: Group, above: Sequence[Group] = ()) -> Iterator[list[Group]]:
     """The path from the root to each group of a tree."""
     yield [*above, group]
     for child in group.children:
-        yield from paths(child, [*above, group])
+        yield from paths_from_root(child, [*above, group])
 
 
-def levels(path: Sequence[Group]) -> list[str]:
+def topology_keys(path: Sequence[Group]) -> list[str]:
     """The topology keys of the groups on a path, from the root."""
     return list(dict.fromkeys(group.topology_key for group in path if group.topology_key))
 
@@ -34,7 +38,7 @@ def _label_findings(root: Group, nodes: Nodes) -> list[Finding]:
     missing_labels = [(key, missing) for key in keys if (missing := nodes.missing_label(key)) is not None]
     if missing_labels:
         return [_label_finding(missing.message, missing.fix, key) for key, missing in missing_labels]
-    for path_keys in dict.fromkeys(tuple(levels(path)) for path in paths(root)):
+    for path_keys in dict.fromkeys(tuple(topology_keys(path)) for path in paths_from_root(root)):
         if not nodes.has_domains(path_keys):
             return [_label_finding(f"no node has the labels {' and '.join(path_keys)} at once", "", *path_keys)]
     return []
@@ -48,33 +52,33 @@ def _label_finding(message: str, first_fix: str, *keys: str) -> Finding:
     return Finding(Level.FAULT, "no-such-label", message, fix=fix)
 
 
-def _size_findings(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> list[Finding]:
+def _size_findings(root: Group, nodes: Nodes, spec_by_job: Mapping[str, SeenSpec]) -> list[Finding]:
     """Findings about groups with more pods than the largest idle domain takes: one for each template of groups."""
     findings: dict[str, Finding] = {}
-    for path in paths(root):
+    for path in paths_from_root(root):
         group = path[-1]
         if not group.topology_key or group.template in findings:
             continue
-        if finding := _pod_room_finding(path, nodes, pods):
+        if finding := _pod_room_finding(path, nodes, spec_by_job):
             findings[group.template] = finding
     return list(findings.values())
 
 
-def _pod_room_finding(path: Sequence[Group], nodes: Nodes, pods: Mapping[str, SeenSpec]) -> Finding | None:
+def _pod_room_finding(path: Sequence[Group], nodes: Nodes, spec_by_job: Mapping[str, SeenSpec]) -> Finding | None:
     """The finding about a group with more pods than the largest idle domain takes; None if the pods fit."""
-    group, keys = path[-1], levels(path)
+    group, keys = path[-1], topology_keys(path)
     at_once = _pods_at_once(group)
     pods_by_shape: dict[bytes, tuple[SeenSpec, int]] = {}
     for below in group.walk():
         for job, number in below.jobs:
-            if (spec := pods.get(job)) is not None:
+            if (spec := spec_by_job.get(job)) is not None:
                 shape = shape_of(spec)
                 pods_by_shape[shape] = (spec, pods_by_shape.get(shape, (spec, 0))[1] + number)
     for spec, number in pods_by_shape.values():
         # Pods of other shapes may be among the pods that have to be placed at once.
         wanted, room = at_once - (group.pods - number), nodes.largest_domain_room(spec, tuple(keys))
         if room < wanted:
-            domain_noun = noun(group.topology_key)
+            domain_noun = domain_word(group.topology_key)
             holds = f"the largest {domain_noun} holds {room}" if room else f"no {domain_noun} holds any"
             kind_text = "" if number == group.pods else " of one kind"
             return _finding(path, f"{holds} of its {pluralize(number, 'pod')}{kind_text}")
@@ -87,8 +91,9 @@ def _amount_finding(path: Sequence[Group], nodes: Nodes, specs: Iterable[tuple[S
     `specs`: each spec with the number of its pods.
     """
     for name, total in sum_requests((spec.requests(), number) for spec, number in specs).items():
-        if (largest := nodes.largest_domain_amount(name, levels(path))) < total:
-            comparison = f"need {format_amount(total, name)} in all, the largest {noun(path[-1].topology_key)} has"
+        if (largest := nodes.largest_domain_amount(name, topology_keys(path))) < total:
+            domain = f"the largest {domain_word(path[-1].topology_key)}"
+            comparison = f"need {format_amount(total, name)} in all, {domain} has"
             return _finding(path, f"its {pluralize(path[-1].pods, 'pod')} {comparison} {format_number(largest, name)}")
     return None
 
@@ -102,7 +107,7 @@ def _finding(path: Sequence[Group], message: str) -> Finding:
         Level.FAULT,
         "too-large-for-a-domain",
         f"{subject}{message}: {ends}",
-        fix=f"add nodes to one {noun(group.topology_key)}, or in a new JobSet {fewer}",
+        fix=f"add nodes to one {domain_word(group.topology_key)}, or in a new JobSet {fewer}",
     )
 
 

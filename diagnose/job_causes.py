@@ -162,7 +162,7 @@ def _refused_jobs(case: Case, refusal: SeenEvent, number: int, message: str) -> 
         return Finding(Level.FAULT, "missing", message, because=(because,), fix=fix)
     total = case.survey.job_count
     level, quota, fix = _judge_quota(case, quota, number, total, "the manager")
-    quota_text = f"{'' if quota.is_gone else 'each '}{quota.words()}{quota.never_fits(total, 'Jobs')}"
+    quota_text = f"{'' if quota.is_gone else 'each '}{quota.clause()}{quota.never_fits_clause(total, 'Jobs')}"
     warning = Finding(Level.NOTE, "warning", refusal.note)
     because = Finding(level, "quota", quota_text, because=(warning,), since=refusal.first_time)
     return Finding(level, "missing", message, because=(because,), fix=fix)
@@ -260,7 +260,7 @@ def quota_refusals(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Ans
         _, event, refusal = refused_jobs[0]
         level, quota, fix = _judge_quota(case, refusal, lacking_pods, total, "the Job controller")
         refusal_note = Finding(Level.NOTE, "refused", f"{event.reason}: {event.note}")
-        message = f"{subject}: {quota.words(lacking_pods)}{quota.never_fits(total, 'pods')}"
+        message = f"{subject}: {quota.clause(lacking_pods)}{quota.never_fits_clause(total, 'pods')}"
         yield Answer(Finding(level, "quota", message, (refusal_note,), fix, event.first_time), frozenset(names))
 
 

@@ -109,18 +109,18 @@ _FIXES: dict[str, str] = {
     ),
     "Pod was rejected|Predicate .* failed": _REFUSED_FIX,
 }
-"""Patterns of messages of a kubelet, each with its fix. The first match counts."""
+"""Fixes by a pattern for the message of a kubelet. The first pattern that matches counts. `it` is the pod."""
 
 
 class Reason(NamedTuple):
     """Why a pod is not ready.
 
-    - `kind`: equal for pods with the same problem.
+    - `kind`: a key that is equal for pods with the same problem. `text`: a clause for the user.
     - `may_become_ready`: the pod may become ready without a correction.
     """
 
     kind: tuple[str, ...]
-    words: str
+    text: str
     fix: str
     may_become_ready: bool = False
 
@@ -131,17 +131,17 @@ def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
     if trouble is not None:
         ending_warnings = (event for event in warnings if _ENDING_WARNINGS.search(f"{event.reason}: {event.note}"))
         ending_warning = next(ending_warnings, None) if trouble.last_end else None
-        reason_text = _warning_text(ending_warning) if ending_warning else str(trouble)
-        words = f"{trouble}; {reason_text}" if ending_warning else reason_text
+        cause_text = _warning_text(ending_warning) if ending_warning else str(trouble)
+        text = f"{trouble}; {cause_text}" if ending_warning else cause_text
         kind = (trouble.container, trouble.reason, trouble.last_end)
-        return Reason(kind, words, _pod_fix(pod, reason_text, trouble.container))
+        return Reason(kind, text, _pod_fix(pod, cause_text, trouble.container))
     start_warning = next((event for event in warnings if _START_FAILURES.search(event.reason)), None)
     if pod.status.phase == "Pending" and start_warning is not None:
-        words = f"{start_warning.reason}: {clean_words(start_warning.note)}"
-        return Reason((start_warning.reason, words.replace(pod.name, "")), words, _pod_fix(pod, words))
+        text = f"{start_warning.reason}: {clean_words(start_warning.note)}"
+        return Reason((start_warning.reason, text.replace(pod.name, "")), text, _pod_fix(pod, text))
     if probe_warning is not None:
-        words = _warning_text(probe_warning)
-        return Reason((words,), words, _pod_fix(pod, words), may_become_ready=True)
+        text = _warning_text(probe_warning)
+        return Reason((text,), text, _pod_fix(pod, text), may_become_ready=True)
     return None
 
 
@@ -157,22 +157,22 @@ def _warning_text(event: SeenEvent) -> str:
     return clean_words(f"{note} (container {container[1]})" if container else note)
 
 
-def _pod_fix(pod: SeenPod, words: str, container: str = "") -> str:
+def _pod_fix(pod: SeenPod, message: str, container: str = "") -> str:
     """The fix for a message of the kubelet about a live pod, or about a container of the pod."""
     pod_arguments = f"-n {pod.metadata.namespace} {pod.name}"
     logs = f"kubectl logs {pod_arguments}" + (f" -c {container} --previous" if container else "")
-    fix = kubelet_fix(words, pod.metadata.namespace, pod.name, pod.spec.node_name, logs)
+    fix = kubelet_fix(message, pod.metadata.namespace, pod.name, pod.spec.node_name, logs)
     return fix or f"{logs}, kubectl describe pod {pod_arguments}"
 
 
-def kubelet_fix(words: str, namespace: str, pod: str, node: str, logs: str = "") -> str:
+def kubelet_fix(message: str, namespace: str, pod: str, node: str, logs: str = "") -> str:
     """The fix for a message of the kubelet about a pod; empty for unknown messages.
 
     `logs`: a command that shows the logs of the pod.
     """
     describe = f"kubectl describe pod -n {namespace} {pod}"
     values = {"namespace": namespace, "node": node or "NODE", "describe": describe}
-    return find_fix(_FIXES, words, logs=logs, **values).removesuffix("; ")
+    return find_fix(_FIXES, message, logs=logs, **values).removesuffix("; ")
 
 
 def meaning_of(code: int | None, *, is_from_kubelet: bool) -> str:

@@ -173,7 +173,7 @@ async def deleted_pods(reader: Reader, selectors: Sequence[str]) -> tuple[SeenPo
 
 
 async def late_agent_pods(reader: Reader, js: JobSet, job_uids: Container[str]) -> tuple[Pod, ...]:
-    """Running pods of the Jobs with these UIDs whose agents have not reported the attempt that workers wait for."""
+    """Running pods of the Jobs with these UIDs whose agents have not reported the attempt for which workers wait."""
     if not js.restarts_in_place or keys.DISABLE_IN_PLACE_RESTART in js.metadata.annotations:
         return ()
     labels = f"{keys.JOBSET_NAME}={js.metadata.name}"
@@ -220,8 +220,7 @@ async def _with_preemptor(reader: Reader, event: SeenEvent) -> SeenEvent:
 
 async def manager_pods(reader: Reader) -> tuple[SeenPod, ...]:
     """The live pods of the manager, sorted by name; empty if they run outside the cluster or may not be read."""
-    namespace = keys.MANAGER_NAMESPACE
-    note, subject = f"the manager's pods: you may not list pods in namespace {namespace}", "the manager's pods"
-    options: ListOptions = {"namespace": namespace, "label_selector": keys.MANAGER_SELECTOR}
-    pods = await reader.collect(PODS, SeenPod, subject, note, pages=1, **options) or ()
+    note = f"the manager's pods: you may not list pods in namespace {keys.MANAGER_NAMESPACE}"
+    options: ListOptions = {"namespace": keys.MANAGER_NAMESPACE, "label_selector": keys.MANAGER_SELECTOR}
+    pods = await reader.collect(PODS, SeenPod, "the manager's pods", note, pages=1, **options) or ()
     return tuple(sorted((pod for pod in pods if pod.is_live), key=lambda pod: pod.name))

@@ -148,7 +148,7 @@ def idle_manager_finding(case: Case) -> Finding | None:
 
 END_WRITE_SECONDS = 30.0
 """Seconds after the completion of the last Job within which a manager normally writes the end into the status."""
-_LOGS_FIX = f"kubectl logs {_NAMESPACE_FLAG} deployment/jobset-controller-manager says why it does not write it"
+_UNWRITTEN_FIX = f"kubectl logs {_NAMESPACE_FLAG} deployment/jobset-controller-manager says why it does not write it"
 
 
 def last_completion_time(survey: Survey, jobs: Sequence[Job]) -> str:
@@ -175,7 +175,7 @@ def unwritten_status(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[
         "status-not-written",
         f"its {completed} {age(seconds_ago)} ago, and no manager has written that into its status",
         because=because,
-        fix="" if because else f"{_LOGS_FIX}; if it lacks a right: {RIGHTS_FIX}",
+        fix="" if because else f"{_UNWRITTEN_FIX}; if it lacks a right: {RIGHTS_FIX}",
         since=completed_at,
     )
     yield Answer(finding, state=State.WAITING)

@@ -16,12 +16,11 @@ from kube.model.field import join_names
 from kube.model.requests import Amount
 
 
-def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
+def misfit_finding(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
     """The finding about a requirement of the pod that the nodes do not meet.
 
-    None if the scheduler has another reason, or the nodes are not known.
-
-    `in_group`: the pod belongs to a group, so the scheduler may only report that the group does not fit.
+    None if the scheduler has another reason, or the nodes are not known. `in_group`: the pod belongs to a group, so the
+    scheduler may only report that the group does not fit.
     """
     condition, nodes = pod.scheduling_failure, case.facts.node_offers
     if (problem := _undeclared_feature(case, pod)) is not None:
@@ -77,7 +76,7 @@ def _feature_fix(js: JobSet, field: str) -> str:
 
 
 def _with_largest_users(case: Case, pod: SeenPod, finding: Finding) -> Finding:
-    """The finding that nodes are in use, with the JobSets that use most of the resource that the pod lacks."""
+    """The finding that nodes are in use, with the JobSets that use most of the resource that is short."""
     nodes, resource = case.facts.node_offers, lacking_resource(pod)
     if nodes is None or not resource:
         return finding

@@ -117,7 +117,7 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
         return frozenset((*self.node_selector, *(expression.key for expression in self._expressions)))
 
     @property
-    def affinity_words(self) -> str:
+    def affinity_text(self) -> str:
         """The required node affinity as text, such as `pool In [a, b]`, its terms joined by `or`; empty without one."""
         return " or ".join(map(str, self.affinity.node_affinity.terms))
 

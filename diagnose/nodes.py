@@ -258,7 +258,7 @@ class Nodes:
             message = f"no node has all labels of its nodeSelector ({selector})"
             fix = f"{_OTHER_LABEL}or kubectl label node NODE {selector.replace(',', ' ')}; {show}"
             return Finding(Level.FAULT, "no-such-label", message, fix=fix)
-        message = f"no node meets its required node affinity ({spec.affinity_words})"
+        message = f"no node meets its required node affinity ({spec.affinity_text})"
         message += f" and has {selector}" if selector else ""
         candidates = (self.missing_label(demand.key, demand.values) for demand in spec.demanded_labels)
         missing_label = next(filter(None, candidates), MissingLabel())

@@ -18,12 +18,12 @@ from diagnose.answers import KeyedFinding, one_answer_per_key
 from diagnose.back_off import earlier_failures_text, ready_count
 from diagnose.case import Case
 from diagnose.claims import unbound_claim
-from diagnose.domains import GUIDE, article, domain_findings, domain_of_job, excluded_by_jobs, noun
+from diagnose.domains import GUIDE, article, domain_findings, domain_of_job, domain_word, excluded_by_jobs
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.fixes import logs_command, recreation_command, scheduling_fix
 from diagnose.kubelet import Reason, crash_loop, why_unready
-from diagnose.misfits import misfit
+from diagnose.misfits import misfit_finding
 from diagnose.nodes import FITS_NOWHERE
 from diagnose.times import seconds_since
 
@@ -54,9 +54,9 @@ def _domain_of_followers(case: Case, child: Child, topology: str) -> str:
 def _leader_waits(case: Case, child: Child, leader: SeenPod, condition: PodCondition) -> Finding:
     """The finding about a leader without a node, for the Job `child`."""
     topology, gated = leader.metadata.topology or "", case.facts.gated_followers.get(child.job.metadata.uid, 0)
-    problem = misfit(case, leader)
+    problem = misfit_finding(case, leader)
     waiting_text = f"; {pluralize(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
-    domain_noun, followers_domain = noun(topology), _domain_of_followers(case, child, topology)
+    domain_noun, followers_domain = domain_word(topology), _domain_of_followers(case, child, topology)
     fits_nowhere = problem is not None and problem.cause in FITS_NOWHERE
     holders = () if followers_domain or fits_nowhere else domain_findings(case, leader, topology)
     if fits_nowhere and gated:
@@ -175,7 +175,7 @@ def _why_no_node(case: Case, pod: SeenPod) -> Finding | None:
     """
     if (claim_finding := unbound_claim(case, pod)) is not None:
         return claim_finding
-    problem = misfit(case, pod)
+    problem = misfit_finding(case, pod)
     return problem if problem is not None and problem.level is Level.FAULT else excluded_by_jobs(case, pod) or problem
 
 
@@ -257,7 +257,7 @@ def failing_containers(case: Case, unexplained_jobs: frozenset[str]) -> Iterator
                 pods_by_kind.setdefault(reason.kind, []).append((pod, reason))
         for kind, pods_and_reasons in pods_by_kind.items():
             pod, reason = pods_and_reasons[0]
-            message = f"Job {child.name}: {pods_are([pod for pod, _ in pods_and_reasons])} not ready: {reason.words}"
+            message = f"Job {child.name}: {pods_are([pod for pod, _ in pods_and_reasons])} not ready: {reason.text}"
             cause = "container" if pod.trouble else "pod-not-started"
             yield KeyedFinding(child.name, kind, Finding(Level.FAULT, cause, message, fix=reason.fix))
 
@@ -279,7 +279,7 @@ def unready_jobs(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Keyed
             fix = logs if init_container else f"{logs} shows what the failed pod wrote" if failures_text else ""
         elif pods:
             reason = next(filter(None, (why_unready(pod, case.pod_warnings.get(pod.name, ())) for pod in pods)), None)
-            message += f"; {pods_are(pods)} running, not ready" + (f": {reason.words}" if reason else "")
+            message += f"; {pods_are(pods)} running, not ready" + (f": {reason.text}" if reason else "")
             fix = reason.fix if reason else _missing_for_readiness(pods[0])
         elif case.facts.pods is None:
             message += "; its pods are not known"

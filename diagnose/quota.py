@@ -28,7 +28,7 @@ class QuotaRefusal:
     limit: Fraction
     is_gone: bool = False
 
-    def words(self, objects: int = 1) -> str:
+    def clause(self, objects: int = 1) -> str:
         """The refusal as a clause about this number of objects: `need 24 cpu, quota compute has 2 left of 26`."""
         if self.is_gone:
             return f"quota {self.quota} refused them, and has been deleted since"
@@ -44,8 +44,8 @@ class QuotaRefusal:
         """Whether the quota is too small for this number of objects, even if nothing else uses the quota."""
         return not self.is_gone and self.needs * objects > self.limit
 
-    def never_fits(self, objects: int, noun: str) -> str:
-        """A clause if the quota is too small for all objects, else empty.
+    def never_fits_clause(self, objects: int, noun: str) -> str:
+        """A clause that says so if the quota is too small for all objects together; else empty.
 
         An example: `; its 8 pods need 8 nvidia.com/gpu in all: they never run all at once`.
         """

@@ -8,16 +8,7 @@ Jobs that each finding explains. Later checks get only the names of the Jobs tha
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from diagnose import (
-    back_off,
-    ends,
-    group_causes,
-    job_causes,
-    jobset_causes,
-    manager_causes,
-    pod_causes,
-    restart_causes,
-)
+from diagnose import back_off, ends, group_causes, job_causes, jobset_causes, manager_causes, pod_causes, restart_causes
 from diagnose.answers import Answer, Check
 from diagnose.case import Case, sort_facts
 from diagnose.facts import Facts

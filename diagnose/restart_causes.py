@@ -1,4 +1,7 @@
-"""Checks of restarts: restarts that are under way, repeated failures, and the last recovery. Pure."""
+"""Checks of restarts: restarts that are under way, repeated failures, and the last recovery. Pure.
+
+An attempt is the time between two restarts. In a restart in place, pods stay and an agent in each pod restarts workers.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -28,8 +31,8 @@ _MAX_ATTEMPTS = 3
 """At most this many failed attempts are listed."""
 
 
-def attempt_words(failed: FailedAttempt) -> str:
-    """A sentence on how an attempt ended, with Job, container, pod, node, exit code and the message."""
+def attempt_text(failed: FailedAttempt) -> str:
+    """How an attempt ended: its Job, container, pod, node and exit code, and the message or the reason."""
     location, reason = _failure_location(failed), failed.message or failed.reason
     return f"{location}: {reason}" if location else reason
 
@@ -65,7 +68,7 @@ def decisive_container(status: JobSetStatus, message: str) -> str:
 def attempt_finding(js: JobSet, failed: FailedAttempt) -> Finding:
     """A note on how an attempt failed."""
     disruption = disruption_in_history(js, failed)
-    message = f"attempt {failed.attempt}: {attempt_words(failed)}" + (f"; {disruption}" if disruption else "")
+    message = f"attempt {failed.attempt}: {attempt_text(failed)}" + (f"; {disruption}" if disruption else "")
     return Finding(Level.NOTE, "attempt", message, since=failed.time)
 
 
@@ -82,7 +85,7 @@ def deadline_fix(js: JobSet, failed: FailedAttempt) -> str:
 
 
 def late_agents(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
-    """All pods are ready, and workers wait for agents that have not reported the attempt."""
+    """All pods are ready, and the workers wait until the agents of all pods have reported the attempt."""
     if pods := case.facts.late_agent_pods:
         meta, names = case.facts.jobset.metadata, [pod.metadata.name for pod in pods]
         message = (
@@ -131,10 +134,10 @@ def old_pods(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
 def _restart_answer(
     case: Case, unexplained_jobs: frozenset[str], finding: Finding, job_names: Iterable[str], wait_predicate: str
 ) -> Answer:
-    """The answer with a finding about a restart, and why the restart is delayed.
+    """The answer with a finding about a restart, to which the reasons for its delay are added.
 
-    - `job_names`: the Jobs that cannot be created yet. With BlockingRecreate, all missing Jobs wait instead.
-    - `wait_predicate`: the predicate that says what each of these Jobs waits for.
+    `job_names`: the Jobs that cannot be created yet; with BlockingRecreate, all missing Jobs wait instead.
+    `wait_predicate`: what each of these Jobs waits for, such as `waits for its own`.
     """
     js, last_restart = case.facts.jobset, case.facts.jobset.status.last_restart
     wait = f"each {wait_predicate}"
@@ -266,7 +269,7 @@ def jobs_keep_failing(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator
     """Jobs that a rule with the action RestartJob has restarted more than once, the last time within the last hour."""
     js, now = case.facts.jobset, case.facts.now
     creation_times = {job.metadata.name: job.metadata.creation_timestamp or "" for job in case.facts.jobs or ()}
-    restarts = states.looping_jobs(js, creation_times, now)
+    restarts = states.failing_jobs(js, creation_times, now)
     if not restarts:
         return
     most_first = sorted(restarts, key=lambda name: (-restarts[name], name))
@@ -294,7 +297,7 @@ def last_recovery(case: Case) -> Iterator[Answer]:
 def _phase_lines(case: Case, times: AttemptTimes) -> Iterator[str]:
     """For each phase that the recovery has reached: its time, its seconds after the failure, and what happened."""
     history = case.facts.jobset.status.attempt_history
-    failed = next((attempt_words(attempt) for attempt in reversed(history) if attempt.attempt == times.attempt - 1), "")
+    failed = next((attempt_text(attempt) for attempt in reversed(history) if attempt.attempt == times.attempt - 1), "")
     phases = (
         (0, f"failure: {failed}" if failed else "failure"),
         (times.detected_after_seconds, "restart decided"),

@@ -13,7 +13,7 @@ from kube.model.meta import NO_TEXTS, is_true
 
 RECENT_SECONDS = 3600.0
 """Seconds for which a failed attempt or a Warning is recent. A repeated event is written every half hour at least."""
-LOOP_FAILURES = 2
+MIN_REPEATED_FAILURES = 2
 """A JobSet keeps failing if it has at least this many recent failed attempts, or restarts of one Job."""
 
 
@@ -47,7 +47,7 @@ def state_of(js: JobSet, now: datetime | None = None, created: Mapping[str, str]
         State.DELETED: js.metadata.deletion_timestamp is not None,
         State.ELSEWHERE: not js.is_ours,
         State.SUSPENDED: js.spec.suspend,
-        State.KEEPS_FAILING: now is not None and (keeps_failing(js, now) or bool(looping_jobs(js, created, now))),
+        State.KEEPS_FAILING: now is not None and (keeps_failing(js, now) or bool(failing_jobs(js, created, now))),
         State.RESTARTING: is_true(status.conditions, keys.RESTARTING),
         State.RUNNING: bool(status.replicated_jobs_status) and _is_settled(js),
         State.WAITING: True,
@@ -56,12 +56,12 @@ def state_of(js: JobSet, now: datetime | None = None, created: Mapping[str, str]
 
 
 def keeps_failing(js: JobSet, now: datetime) -> bool:
-    """Whether at least `LOOP_FAILURES` attempts have failed recently."""
-    return bool(js.status.restarts) and len(recently_failed_attempts(js, now)) >= LOOP_FAILURES
+    """Whether at least `MIN_REPEATED_FAILURES` attempts have failed recently."""
+    return bool(js.status.restarts) and len(recently_failed_attempts(js, now)) >= MIN_REPEATED_FAILURES
 
 
-def looping_jobs(js: JobSet, created: Mapping[str, str], now: datetime) -> dict[str, int]:
-    """The number of restarts of each Job that restarted alone `LOOP_FAILURES` times or more, the last time recently.
+def failing_jobs(js: JobSet, created: Mapping[str, str], now: datetime) -> dict[str, int]:
+    """The number of restarts of each Job that rules with the action RestartJob have restarted repeatedly and recently.
 
     `created`: the creation times of Jobs by name.
     """
@@ -69,7 +69,7 @@ def looping_jobs(js: JobSet, created: Mapping[str, str], now: datetime) -> dict[
     for counts in js.status.replicated_jobs_status:
         for index, restarts in enumerate(counts.job_restarts):
             name = f"{js.metadata.name}-{counts.name}-{index}"
-            if restarts >= LOOP_FAILURES and seconds_since(created.get(name), now) <= RECENT_SECONDS:
+            if restarts >= MIN_REPEATED_FAILURES and seconds_since(created.get(name), now) <= RECENT_SECONDS:
                 restarts_by_job[name] = restarts
     return restarts_by_job
 

@@ -1,6 +1,6 @@
-"""Sorts the Jobs of a JobSet by what they wait for. Pure.
+"""Sorts the Jobs of a JobSet by their state. A Job is settled if it is ready or has completed. Pure.
 
-The functions of the manager decide which Jobs are ready or may start, so `explain` and the manager agree.
+It calls the functions by which the manager decides which Jobs are ready or may start, so that both agree.
 """
 
 from collections import Counter

@@ -15,7 +15,7 @@ from api.jobset import JobSet, JobSetSpec, ReplicatedJob
 from api.jobset_status import ReplicatedJobStatus
 from api.pod import DetailedPod
 from api.scheduling import SchedulingConstraints
-from diagnose.states import LOOP_FAILURES
+from diagnose.states import MIN_REPEATED_FAILURES
 from kube.model.meta import Base, Condition, ObjectMeta
 
 LONGEST_TEXT = 1000
@@ -63,7 +63,7 @@ def truncate(text: str) -> str:
 
 def _failing_restarts(counts: ReplicatedJobStatus) -> tuple[int, ...]:
     """The numbers of restarts of Jobs that are restarted one by one; empty if no Job keeps failing."""
-    return counts.job_restarts if max(counts.job_restarts, default=0) >= LOOP_FAILURES else ()
+    return counts.job_restarts if max(counts.job_restarts, default=0) >= MIN_REPEATED_FAILURES else ()
 
 
 def trimmed_jobset(js: JobSet) -> JobSet:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from diagnose.domains import noun
+from diagnose.domains import domain_word
 from kube.model.meta import JSON
 from ui.records import PlacedPod, SeenNode
 
@@ -65,7 +65,7 @@ def domain_map(
     names = sorted(domains, key=lambda name: (not _has_pods_of(domains[name], focus), _natural_sort_key(name)))
     return {
         "topology": topology,
-        "noun": noun(topology),
+        "noun": domain_word(topology),
         "scope": scope,
         "domains": [_domain_json(domains[name], focus) | {"name": name} for name in names[:MAX_DOMAINS]],
         "domainsLeftOut": max(len(names) - MAX_DOMAINS, 0),

@@ -13,7 +13,7 @@ from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import ReplicatedJobStatus, SpareStatus
 from api.spares import running_part
 from api.stages import Stage, is_ordered, stage_name, stages
-from diagnose.restart_causes import attempt_words
+from diagnose.restart_causes import attempt_text
 from diagnose.states import State, state_of
 from kube.model.meta import JSON, NO_TEXTS, find
 from ui.records import PlacedPod, SeenNode, topologies, truncate
@@ -52,7 +52,7 @@ def _cause(js: JobSet, now: datetime) -> str:
     """Why a JobSet waits or has ended, according to its status; empty for a running JobSet."""
     state = state_of(js, now)
     if state is State.KEEPS_FAILING:
-        return attempt_words(js.status.attempt_history[-1])
+        return attempt_text(js.status.attempt_history[-1])
     condition_types = {
         State.FAILED: keys.FAILED,
         State.RESTARTING: keys.RESTARTING,

@@ -11,12 +11,7 @@ from authoring.policies import FiledObject, judged_of, load, warn_of_conflicts
 from cli import session
 from cli.check.text import write_faults
 from cli.output import DATA_FORMATS, columns, dump
-from cli.policy.stored import (
-    Namespaces,
-    NoNamespaceError,
-    stored_exceptions,
-    stored_policies,
-)
+from cli.policy.stored import Namespaces, NoNamespaceError, stored_exceptions, stored_policies
 from controllers.resources import JOBSETS
 from kube.clock import now
 from kube.model.field import SPEC

@@ -92,9 +92,9 @@ def plan(
 
 
 class Planning:
-    """Plans for one observed state, and again each time the plan's `pod_query` has been answered.
+    """Makes the plan for one observed state, and makes it again each time the plan's `pod_query` has been answered.
 
-    `sorted_jobs`: the Jobs of a large set as the previous plan sorted them. It only saves time.
+    `sorted_jobs`: the Jobs of a large set as the plan before this one sorted them, which saves time.
     """
 
     def __init__(

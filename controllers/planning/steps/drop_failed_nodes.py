@@ -34,18 +34,18 @@ def drop_failed_nodes(ctx: Context) -> Partial:
         child.job.metadata.uid: (child.job, names)
         for child in ctx.children.active
         if child.job.metadata.uid in pods and not (child.deleting or child.job.status.succeeded)
-        # A Job with succeeded pods had room, and would run these pods again.
+        # A Job with succeeded pods is not deleted: it had room, and its successor would run these pods again.
         if (names := avoided_node_names(child.job.metadata.annotations))
     }
     if not avoiding_jobs:
         return NOTHING
     uid = min(avoiding_jobs, key=lambda uid: (pods[uid].created, uid))
     job, names = avoiding_jobs[uid]
-    now_avoided = [node for node in nodes_to_avoid(ctx.js, ctx.now) if node.name in names]
-    if len(now_avoided) == len(names):
-        dropped = now_avoided[0]
-        draft.update(failed_nodes=tuple(node for node in ctx.status.failed_nodes if node.name != dropped.name))
-        note = f"node {dropped.name} is not avoided any more: pod {pods[uid].name} of Job {job.metadata.name} finds no"
+    still_avoided_nodes = [node for node in nodes_to_avoid(ctx.js, ctx.now) if node.name in names]
+    if len(still_avoided_nodes) == len(names):
+        dropped_name = still_avoided_nodes[0].name  # the node that failed first
+        draft.update(failed_nodes=tuple(node for node in ctx.status.failed_nodes if node.name != dropped_name))
+        note = f"node {dropped_name} is not avoided any more: pod {pods[uid].name} of Job {job.metadata.name} finds no"
         draft.add_event("Warning", "AvoidedNodeDropped", f"{note} node: {pods[uid].reason}")
     # If the process crashes after the write of the status, the next process deletes the Jobs without dropping a node.
     return draft_result(

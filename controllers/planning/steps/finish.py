@@ -29,7 +29,10 @@ def finish(ctx: Context) -> Partial:
 
 
 def expire(js: JobSet, now: str) -> Stop:
-    """Delete a finished JobSet when its time to live is over, even if another controller manages the JobSet."""
+    """Delete a finished JobSet when its time to live is over, else plan again then; nothing without a time to live.
+
+    This also applies to a JobSet that another controller manages (`managedBy`).
+    """
     seconds_left = time_to_live(js, now)
     if seconds_left is None:
         return Stop()

@@ -43,7 +43,8 @@ def keep_spares(ctx: Context) -> Partial:
     Outdated spares are deleted, and missing spares are created, only while all Jobs of the other ReplicatedJob are
     ready or have completed.
     """
-    if not ctx.gates[GATE] or ctx.js.spec.suspend or ctx.status != ctx.counted_status:
+    has_other_changes = ctx.status != ctx.counted_status
+    if not ctx.gates[GATE] or ctx.js.spec.suspend or has_other_changes:
         return NOTHING
     actions: list[CreateJob | DeleteJob] = []
     waits: list[float] = []
@@ -75,7 +76,7 @@ def _creations(
     ctx: Context, spare_rjob: ReplicatedJob, global_offset: int, indexes: Iterable[int]
 ) -> Iterator[CreateJob]:
     """Creations of the spares with these job indexes. `global_offset`: the global index of the first such spare."""
-    job_range = JobRange(spare_rjob, global_offset, 0, spare_rjob.replicas)
+    job_range = JobRange(spare_rjob, global_offset, group_offset=0, group_replicas=spare_rjob.replicas)
     for index in indexes:
         name = job_name(ctx.js.metadata.name, spare_rjob.name, index)
         yield CreateJob(name, functools.partial(job_body, ctx, job_range, index))
@@ -104,7 +105,8 @@ def _last_moves(ctx: Context, name: str, indexes: Iterable[int]) -> dict[int, _C
 
     A spare that was created earlier may be in the old domain. If each Job has a domain of its own, the pods of the Job
     with the same index moved when that Job was created. If all Jobs share a domain, their pods moved when the oldest
-    Job was created; if some of these Jobs have completed, the set was not restarted as a whole, so no pods moved.
+    Job was created. They did not move if some of these Jobs have completed, since a restart of the whole set would have
+    created these Jobs again.
     """
     scheduling = ctx.js.spec.scheduling
     if scheduling is None:

@@ -1,6 +1,7 @@
 """Step: suspend or resume the Jobs as `spec.suspend` of the JobSet says.
 
-See docs/reference/lifecycle.md#suspend-and-resume.
+See docs/reference/lifecycle.md#suspend-and-resume. Only as many Jobs are resumed at once as the job budget allows, so
+that the Jobs of one set do not fill the queue of the Job controller.
 """
 
 from api import keys
@@ -23,7 +24,7 @@ def suspend_or_resume(ctx: Context) -> Partial:
 
 
 def _suspend(ctx: Context) -> Partial:
-    """Suspend the Jobs, after the suspension is stored, so that the resume is counted even if a patch has failed.
+    """Suspend the Jobs, after the condition Suspended is stored. Without it, the resume would not count as an attempt.
 
     An annotation of the set can say that its Jobs are deleted on suspension. Jobs that have started are then deleted.
     Jobs that have not started, such as those that are created afterwards, are suspended.
@@ -42,13 +43,14 @@ def _suspend(ctx: Context) -> Partial:
 
 
 def _resume(ctx: Context) -> Partial:
-    """Resume the Jobs of ReplicatedJobs that may start, as many as the job budget allows.
+    """Resume the suspended Jobs of ReplicatedJobs that may start.
 
     A Job that another client suspends again and again is held back, and is resumed later.
     """
     suspended: dict[str, list[Child]] = {}
     waits, held_back = [], ctx.observed.held_back
-    for child in ctx.children.active if any(tally.suspended for tally in ctx.children.tallies.values()) else ():
+    has_suspended_jobs = any(tally.suspended for tally in ctx.children.tallies.values())  # saves the loop over all Jobs
+    for child in ctx.children.active if has_suspended_jobs else ():
         if not child.job.spec.suspend or child.deleting:
             continue
         if child.job.metadata.uid in held_back:

@@ -4,7 +4,8 @@ A pod on a failed node is due when its node has been failed or gone for `nodeFai
 behind, so the step asks for the node itself before anything is decided about a due pod. Two kinds of due pods are
 deleted:
 
-- Pods that are being deleted already, and whose kubelet cannot say that they have ended.
+- Pods that are being deleted already, if the node does not exist or `nodeFailure.forceDeletePods` is set. Their kubelet
+  may never report that they have ended.
 - In a set with in-place restart, pods whose Jobs replace them. The agents in all other pods restart the workers there.
 
 For the other due pods, `apply_failure_policy` decides about their Jobs.

@@ -1,4 +1,4 @@
-"""The worker loop: take a request, reconcile it, and settle the outcome (`settle`).
+"""The worker loop: a worker takes a request from the queue, reconciles it, and queues it again if needed (`settle`).
 
 A bug in one reconcile is counted, logged and retried, and never ends the process: the loop catches every Exception.
 """
@@ -36,7 +36,7 @@ RECONCILE_TIMEOUT = 300.0
 
 
 class Request(NamedTuple):
-    """The object to reconcile, without a reason: a reconcile reads the whole state."""
+    """The object to reconcile. It has no reason, since a reconcile reads the whole state."""
 
     namespace: str
     name: str
@@ -47,7 +47,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Success. `requeue_after` asks for another reconcile after that many seconds, at `priority`."""
+    """The result of a reconcile without an error. `requeue_after`: seconds until the next one, at `priority`."""
 
     requeue_after: float | None = None
     priority: int = 0
@@ -114,9 +114,9 @@ class _MissingRights:
         self._unlogged: dict[str, int] = {}
 
     def message(self, errors: list[BaseException], now: float) -> str | None:
-        """The beginning of the log message about errors: the missing rights; "" if an error has another cause.
+        """The beginning of the log message about errors, which names the missing rights.
 
-        None if the same rights were logged less than a minute ago.
+        It is empty if an error has another cause, and None if the same rights were logged less than a minute ago.
         """
         rights = list(dict.fromkeys(map(missing_right, errors)))
         if "" in rights:

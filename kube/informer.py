@@ -1,6 +1,6 @@
-"""A watch kept in a store, with handlers: the read side of every controller.
+"""Informers, as in client-go: an informer keeps a store up to date by a watch, and calls handlers for each change.
 
-Handlers map a change to keys of a work queue and return at once.
+Most handlers put keys of the changed object into a work queue. All handlers return at once.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ T = TypeVar("T", bound=Object)
 K = TypeVar("K", bound=Hashable)
 
 Handler = Callable[[ChangeKind, T | None, T | None], None]
-"""(kind, old, new), called synchronously after the store has changed. An exception ends the informer: it is a bug."""
+"""Called with (kind, old, new) after the store has changed. An exception is a bug, and ends the informer."""
 
 
 class SyncTimeoutError(KubeError):
@@ -88,10 +88,10 @@ class Informer(Generic[T]):
         keys: Callable[[T], Iterable[K]],
         turn: Callable[[T | None, T | None], Turn] = lambda _old, _new: AT_ONCE,
     ) -> None:
-        """Queue the keys of each changed object, of its old and new version, with the `turn` of the change.
+        """Put the keys of the old and the new version of each changed object into the queue, at their `turn`.
 
-        Objects of the first list and of the present store are queued at low priority, since a process that takes over
-        gets all of them at once.
+        Objects of the first list, and objects that are in the store already, have low priority, since a process that
+        takes over gets all of them at once.
         """
         is_initial = True
 

@@ -1,4 +1,4 @@
-"""Log lines about a watch that fails and works again.
+"""Logs the interruptions of a watch: when it fails, and when it works again.
 
 A single failure is normal, since the API server ends connections: it is logged as information. The second failure in a
 row, a missing right and a missing resource are logged at once as warnings, which are repeated every minute.

@@ -1,4 +1,4 @@
-"""The IO of a watch: sends the requests that `kube.watcher` decides on, decodes the answers, and passes them back.
+"""Runs a watch: sends the requests that `kube.watcher` decides on, decodes the answers, and passes them back.
 
 An object that cannot be decoded does not end the watch (see `read_object`).
 """

@@ -1,14 +1,14 @@
 """The cache of one resource: the state of the watch, overlaid with this process's writes that the watch has not shown.
 
 Readers get frozen objects. Only the informer writes the state of the watch. `overlay` and `overlay_deleted` add the
-answers to creations, patches and deletions, so that a reconcile never plans on a state older than its own writes, and
-never creates or deletes an object twice.
+answers to creations, patches and deletions: readers get these overlays in place of the watched objects. So a reconcile
+never sees a state older than its own writes, and never creates or deletes an object twice.
 
 An overlay ends when the watch has caught up. The resourceVersions of one resource are ordered numbers, and a watch
 delivers them in order. An answer at version V is newer than the cache exactly while the watch has not reached V; from
-then on the watch is right, also if the object is already deleted. So an event that comes before the HTTP answer needs
-no special handling, and a failed write leaves nothing behind. A write of unknown outcome (timeout) is not overlaid: the
-caller tries again by name, and the API server answers AlreadyExists or 404, which count as success.
+then on readers get the state of the watch, also if the object is already deleted. So an event that comes before the
+HTTP answer needs no special handling, and a failed write leaves nothing behind. A write of unknown outcome (timeout) is
+not overlaid: the caller tries again by name, and the API server answers AlreadyExists or 404, which count as success.
 """
 
 import enum
@@ -109,7 +109,7 @@ class _Pin(Generic[T]):
 
 @dataclass(slots=True)
 class _Generation(Generic[T]):
-    """The objects of a list that is not complete yet."""
+    """The objects of a new list that is not complete yet. It replaces all objects once it is complete."""
 
     objects: dict[Key, T] = field(default_factory=dict)
     unreadable: dict[Key, str] = field(default_factory=dict)
@@ -219,10 +219,11 @@ class Store(Generic[T]):
     # The state of the watch: used by the informer only
 
     def begin(self) -> None:
-        """Start a list. Readers keep the old generation until `commit`; an unfinished list is dropped."""
+        """Start a list. Readers get the old objects until `commit`. An unfinished list is dropped."""
         self._new_generation = _Generation()
 
     def apply(self, obj: T | Unreadable | DroppedObject) -> Changes[T]:
+        """Apply an event that an object was created or changed. Returns the changes that readers see."""
         key = key_of(obj)
         if self._new_generation is not None:
             self._add_to_generation(self._new_generation, key, obj)
@@ -236,6 +237,7 @@ class Store(Generic[T]):
         return self._apply_event(key, watched, obj) + self.advance(version_of(obj))
 
     def remove(self, obj: T | Unreadable | DroppedObject) -> Changes[T]:
+        """Apply an event that an object is gone. Returns the changes that readers see."""
         key = key_of(obj)
         if self._new_generation is not None:
             self._new_generation.objects.pop(key, None)
@@ -318,7 +320,7 @@ class Store(Generic[T]):
         for key, pin in pins.items():
             _restore(old_objects, key, pin.watched)
             watched = generation.objects.get(key)
-            # A deleted object may be missing in the list because the list is older than the object.
+            # The list may lack a deleted object because the list is older than the object.
             hides_watched = watched is None or watched.metadata.uid == pin.uid or version_of(watched) < pin.version
             is_newer = pin.version > version if pin.written is not None else hides_watched
             if is_newer and pin.expires > self._clock():

@@ -1,8 +1,8 @@
-"""List and watch as a pure state machine; `kube.reflector` does its IO.
+"""Decides how to list and watch a resource, as a pure state machine. `kube.reflector` sends the requests.
 
 `step(state, input) -> (state, events)` makes every decision: pages, streaming list with fallback, bookmarks, relist on
-410, the resourceVersion to resume from, how long to wait. Between `Init` and `InitDone` the events describe a new
-generation of the whole collection. The state contains no objects.
+410, the resourceVersion to resume from. `delay` decides how long to wait. A generation is the whole collection as a
+list has it: its objects come between the events `Init` and `InitDone`. The state contains no objects.
 """
 
 import enum
@@ -38,10 +38,10 @@ class Phase(enum.Enum):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a watch. `has_begun`: whether `Init` of the present generation was returned.
+    """The state of a watch. `has_begun`: whether `step` has returned the `Init` of the present generation.
 
-    `has_delivered`: whether the present stream has delivered an event or a bookmark. `failures`: in a row. `pause`:
-    seconds of the last Retry-After, at most `MAX_RETRY_AFTER`.
+    `has_delivered`: whether the present stream has delivered an event or a bookmark. `failures`: the
+    number in a row. `pause`: seconds of the last Retry-After, at most `MAX_RETRY_AFTER`.
     """
 
     phase: Phase
@@ -127,7 +127,7 @@ def start(*, streaming: bool = True) -> State:
 
 
 def delay(state: State, jitter: float) -> float:
-    """Seconds to wait before acting on the state; `jitter` in [0, 1)."""
+    """Seconds to wait before the next request. `jitter`: a random number from 0 to 1."""
     if not state.failures:
         return state.pause
     backoff: float = min(MAX_DELAY, FIRST_DELAY * 2 ** min(state.failures - 1, 10))

@@ -1,4 +1,4 @@
-"""The keyed work queue between watches and workers: level-triggered, de-duplicating, delaying.
+"""The work queue between watches and workers. It hands out keys of objects that have to be reconciled.
 
 A key waits at most once, with the highest priority and the earliest time that it was added with. Every fourth key that
 is taken is the oldest, whatever its priority: a key behind n older keys is among the next 4(n + 1) that are taken,
@@ -66,7 +66,10 @@ class QueueMetrics:
 
 @dataclass(slots=True)
 class _WaitingKey:
-    """A key that is ready since `ready_since`, or delayed until `ready_at`. Heap entries of other tokens are stale."""
+    """A key that is ready since `ready_since`, or delayed until `ready_at`.
+
+    Each change of the entry gives it a new `token`. Heap entries with an earlier token are superseded.
+    """
 
     priority: int
     ready_at: float
@@ -90,7 +93,9 @@ class WorkQueue(Generic[K]):
         """By priority, a heap of (token, key): tokens have the order of addition. Superseded entries are skipped."""
         self._taken_count = 0
         self._delayed: list[tuple[float, int, K]] = []
+        """A heap of (time, token, key)."""
         self._working: dict[K, float] = {}
+        """The keys that workers hold, each with the time since when."""
         self._failures: Counter[K] = Counter()
         self._getters: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -111,6 +116,7 @@ class WorkQueue(Generic[K]):
         return sum(now - started for started in self._working.values())
 
     def longest_running_seconds(self) -> float:
+        """The longest time in seconds for which a worker has held its key so far."""
         return max((self._now() - started for started in self._working.values()), default=0.0)
 
     def add(self, key: K, priority: int = 0) -> None:
@@ -246,7 +252,7 @@ class WorkQueue(Generic[K]):
             self._timer = asyncio.get_running_loop().call_later(wait, self._release_due_keys)
 
     def _drop_superseded(self) -> None:
-        """Drop superseded delays, since a key due in a week that is added every second would leave 600,000 of them."""
+        """Drop superseded delays: a key that is due in a week and is added every second would leave 600,000."""
         if len(self._delayed) > 2 * len(self._waiting) + MAX_SUPERSEDED:
             self._delayed = [item for item in self._delayed if self._is_current(item)]
             heapq.heapify(self._delayed)

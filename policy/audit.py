@@ -1,4 +1,4 @@
-"""Collects the violations by stored JobSets, whatever the actions of the policies, with bounded memory. Pure."""
+"""Audits: collects the violations of policies by stored JobSets, with bounded memory. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -44,23 +44,23 @@ def unexcused_violations(
 
 @dataclass(slots=True)
 class FirstResults:
-    """Keeps the first `limit` results in sort order, whatever the order of their addition, and counts all results."""
+    """Keeps the first `limit` of the added results in sort order, and counts all results."""
 
     limit: int
     count: int = 0
-    _kept: list[AuditedViolation] = field(default_factory=list)
+    _kept_results: list[AuditedViolation] = field(default_factory=list)
 
     def add(self, result: AuditedViolation) -> None:
         """Count a result, and keep it if it is among the first."""
         self.count += 1
-        self._kept.append(result)
-        if len(self._kept) >= 2 * self.limit:
-            self._kept = self.results
+        self._kept_results.append(result)
+        if len(self._kept_results) >= 2 * self.limit:
+            self._kept_results = self.results
 
     @property
     def results(self) -> list[AuditedViolation]:
         """The first results, sorted."""
-        return sorted(self._kept, key=msgspec.structs.astuple)[: self.limit]
+        return sorted(self._kept_results, key=msgspec.structs.astuple)[: self.limit]
 
 
 @dataclass(slots=True)

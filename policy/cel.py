@@ -132,7 +132,7 @@ _TYPES_WITH_VALUE = {ErrorType.INVALID, ErrorType.NOT_SUPPORTED}
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Writes findings of the policy of this name in CEL.
+    """Writes findings, each about a broken rule of the policy of this name, in CEL.
 
     A finding is a list of three texts: the key by which findings are compared, the path, and the message.
     """
@@ -151,7 +151,7 @@ class Writer:
     ) -> Cel:
         """The finding that a rule is broken at a path, as an expression. `words` fill the templates of the rule.
 
-        - `key`: the path without indices of lists of a template; by default `path`, for paths without such indices.
+        - `key`: the path without indices of lists inside a ReplicatedJob; by default `path`.
         - `quoted`: the text of the value, which findings of some types quote.
         - `suffix`: a text that is added to the key, so that findings about different values differ.
         """
@@ -207,11 +207,12 @@ def pod_path(number: str, *rest: str | Cel | Index) -> CelPath:
 
 
 def container_path(*parts: str | Cel | Index) -> CelPath:
-    """A path in the container `x`, an item of `containers` in policy/compiled/variables.py."""
+    """A path in the container `x`: item `x.k` of the field `x.f` in the pod spec of the ReplicatedJob `x.j`."""
     return pod_path("x.j", ".", Cel("string(x.f)"), Index("x.k"), *parts)
 
 
 Expression = Callable[[Root], Cel]
+"""Writes the expression that reads the JobSet from the root."""
 _VARIABLE = re.compile(r"\bvariables\.([A-Za-z0-9]+)")
 
 

@@ -31,7 +31,7 @@ Conditions = tuple[Condition, ...]
 
 
 class EnforcementState(NamedTuple):
-    """Whether the API server enforces a policy (`holds`), with the reason and message of the condition InAPIServer."""
+    """The condition InAPIServer of a policy. `holds`: its status, whether the API server enforces the policy."""
 
     holds: bool
     reason: str
@@ -67,7 +67,7 @@ def policy_status(
 
 
 def exception_status(exception: JobSetPolicyException, standing: Standing, at: str) -> JobSetPolicyExceptionStatus:
-    """The present status of an exception. `standing`: whether the exception counts now."""
+    """The present status of an exception. `standing`: whether the exception counts now, and until when."""
     status = exception.status
     until = None if standing.end_time is None else format_time(standing.end_time)
     message = standing.why_not or f"it counts until {until}"
@@ -83,7 +83,7 @@ def exception_status(exception: JobSetPolicyException, standing: Standing, at: s
 
 
 def reportable_conditions(before: JobSetPolicyExceptionStatus, after: JobSetPolicyExceptionStatus) -> list[Condition]:
-    """The conditions by which `after` reports the first use or the end of an exception, and `before` does not."""
+    """The conditions that report the first use or the end of an exception in `after`, but not in `before`."""
     reportable: list[Condition] = []
     if is_true(after.conditions, USED) and not is_true(before.conditions, USED):
         reportable += [condition for condition in after.conditions if condition.type == USED]

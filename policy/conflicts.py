@@ -34,13 +34,13 @@ NO_GATE = caution(
     "turn it on with --feature-gates={gate}=true, or remove the default",
     "defaults",
 )
-_NOWHERE = Namespace()
+_UNKNOWN_NAMESPACE = Namespace()
 
 
 def conflicts(policy: JobSetPolicy, policies: Sequence[JobSetPolicy], gates: FeatureGates) -> list[FieldError]:
     """Warnings about contradictions between a policy and all other policies, sorted by path.
 
-    Limits that depend on a namespace are not compared. Policies never conflict if their selectors exclude each other.
+    Limits of namespaces are not compared. Policies whose selectors exclude each other never conflict.
     """
     warnings = [] if gates[DEADLINE_GATE] else list(_gate_warnings(policy))
     for other in sorted(policies, key=lambda candidate: candidate.metadata.name):
@@ -57,9 +57,9 @@ def _gate_warnings(policy: JobSetPolicy) -> Iterator[FieldError]:
 
 def _conflicts_with(policy: JobSetPolicy, other: JobSetPolicy) -> Iterator[FieldError]:
     name = other.metadata.name
-    for refusal in refusals(policy, other, _NOWHERE):
+    for refusal in refusals(policy, other, _UNKNOWN_NAMESPACE):
         yield REFUSED.at(_default_path(refusal.default), rule=refusal.rule, policy=name)
-    for refusal in refusals(other, policy, _NOWHERE):
+    for refusal in refusals(other, policy, _UNKNOWN_NAMESPACE):
         yield REFUSES.at(SPEC.at("rules", refusal.rule), default=refusal.default.name, policy=name)
     other_values = {default.name: default.value for default in each_default(other.spec.defaults)}
     for default in each_default(policy.spec.defaults):

@@ -1,4 +1,4 @@
-"""Counts decisions of admission for the status of policies. Pure; the caller passes the time."""
+"""Counts decisions of admission by policies, for their status. Pure; the caller passes the time."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -51,8 +51,7 @@ class Tally:
 def status_patch(status: JobSetPolicyStatus, tally: Tally, reviews_from: str) -> JSON:
     """The fields of the status that a tally changes, as a merge patch.
 
-    `reviews_from`: who may have sent the reviews of the tally. Anyone may have caused stored counts without
-    `reviewsFrom`.
+    `reviews_from`: who can have sent the counted reviews. For stored counts without `reviewsFrom` it is `ANYONE`.
     """
     rules = {rule.name: rule for rule in status.rules}
     has_counts = any(getattr(status, name) for name in (*RULE_FIELDS.values(), *_POLICY_FIELDS.values()))

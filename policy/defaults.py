@@ -1,6 +1,6 @@
 """Decides which defaults of policies a new JobSet gets, and which defaults a rule of a policy refuses. Pure.
 
-A default that a rule refuses is not set if the policy of the rule matches the JobSet, too, so that no JobSet is refused
+A default is not set if a policy that also matches the JobSet has a rule that refuses the value. So no JobSet is refused
 for a value that its author has not written. The author of the policy gets a warning (policy/conflicts.py).
 """
 
@@ -91,31 +91,27 @@ def defaults_for(
     Selectors match the labels that the author has written. `on_failure` is called with each policy whose defaults raise
     an exception, and all other policies still count. Without `on_failure` the exception is raised.
     """
-    labels = _labels(obj)
-    matching = sorted(
+    stated_labels = dig(obj, "metadata", "labels")
+    labels = stated_labels if isinstance(stated_labels, dict) else {}
+    matching_policies = sorted(
         (policy for policy in policies if matches(policy, labels, namespace)), key=lambda policy: policy.metadata.name
     )
-    demands = [demand for policy in matching for demand in _default_demands(policy)]
+    demands = [demand for policy in matching_policies for demand in _default_demands(policy)]
     chosen: dict[str, tuple[JobSetPolicy, Default]] = {}
-    for policy in matching:
+    for policy in matching_policies:
         try:
             defaults = list(each_default(policy.spec.defaults))
             if all(default.name in chosen for default in defaults):
                 continue
-            refused = {refusal.default.name for refusal in _find_refusals(defaults, demands, namespace)}
+            refused_names = {refusal.default.name for refusal in _find_refusals(defaults, demands, namespace)}
             for default in defaults:
-                if default.name not in refused and (default.name != DEADLINE or gates[DEADLINE_GATE]):
+                if default.name not in refused_names and (default.name != DEADLINE or gates[DEADLINE_GATE]):
                     chosen.setdefault(default.name, (policy, default))
         except Exception as error:
             if on_failure is None:
                 raise
             on_failure(policy, error)
     return list(chosen.values())
-
-
-def _labels(obj: JSON) -> dict[str, str]:
-    labels = dig(obj, "metadata", "labels")
-    return labels if isinstance(labels, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +131,11 @@ def refusals(policy: JobSetPolicy, other: JobSetPolicy, namespace: Namespace) ->
 
 
 Demand = tuple[PolicyRule, object]
-"""A rule, and the value of its field in a policy."""
+"""A rule, and the value of its field in a policy, which says what the rule demands."""
 
 
 def _default_demands(policy: JobSetPolicy) -> list[Demand]:
-    """The rules of a policy that may refuse a default."""
+    """The demands of a policy that may refuse a default, since they read a field that defaults set."""
     return [
         (rule, demanded)
         for rule, demanded in rules_in_force(policy)

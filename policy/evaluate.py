@@ -1,5 +1,7 @@
 """Finds the violations of policies by a JobSet, for admission and the command line. Pure.
 
+A rule of a policy is a field of `spec.rules`, such as `maxTotals`. The value of the field is what the rule demands.
+
 The work is bounded by the size of the JobSet and the number of policies. A rule reads each template once, lists of
 policies have at most 64 items, and at most `MAX_FINDINGS_OF_RULE` findings of one rule are kept.
 """
@@ -38,7 +40,7 @@ class PolicySource(Protocol):
 
     @property
     def in_force(self) -> Sequence[JobSetPolicy]:
-        """The policies in force, sorted by name."""
+        """All policies, which are all in force, sorted by name."""
 
     async def namespace(self, name: str) -> Namespace:
         """The namespace of this name. Raises `KubeError` or `TimeoutError`."""
@@ -63,9 +65,9 @@ def rules_in_force(policy: JobSetPolicy) -> Iterator[tuple[PolicyRule, object]]:
 
 
 OnFailure = Callable[[JobSetPolicy, str, Exception], None]
-"""Function that is called with a policy, the name of its rule that could not be checked, and the exception."""
+"""Called with a policy, the name of its rule that could not be checked, and the exception that was raised."""
 IsExcepted = Callable[[JobSetPolicy, str], bool]
-"""Function that says whether there is an exception from a rule of a policy. It is called for each violated rule."""
+"""Returns whether a JobSetPolicyException allows the JobSet to break this rule of the policy."""
 
 
 def violations(
@@ -81,7 +83,7 @@ def violations(
 
     - `old`: the JobSet before an update. Its violations are left out unless the update makes them worse, so that a new
       policy does not block other changes of JobSets.
-    - `is_excepted`: says which violated rules do not count.
+    - `is_excepted`: called for each broken rule. If it returns True, the violations of the rule are left out.
     - `on_failure`: called with each rule that raises an exception, and the other rules are still checked. Without
       `on_failure` the exception is raised.
     """
@@ -141,11 +143,11 @@ def _new_or_worse(errors: Iterator[FieldError], old_errors: Iterator[FieldError]
 
 
 _TEMPLATE_DEPTH = 3
-"""The number of path parts that lead to a ReplicatedJob, as in `spec.replicatedJobs[0]`."""
+"""The number of parts of the path to a ReplicatedJob, such as `spec.replicatedJobs[0]`."""
 
 
 def _identity(error: FieldError) -> tuple[object, ...]:
-    """What equals in two findings that are the same before and after an update."""
+    """The key by which findings before and after an update are recognized as the same finding."""
     parts = error.path.parts
     names_in_template = tuple(part for part in parts[_TEMPLATE_DEPTH:] if isinstance(part, str))
     return error.rule, parts[:_TEMPLATE_DEPTH], names_in_template, error.detail, repr(error.value)

@@ -107,22 +107,22 @@ def _policy_faults(
     if policy is None:
         yield NO_POLICY.at(SPEC.at("policy"), name, known=lambda: did_you_mean(name, policies, intro="policies are"))
         return
-    demanded = {rule.name for rule, _ in rules_in_force(policy)}
+    rules_of_policy = {rule.name for rule, _ in rules_in_force(policy)}
     for i, rule in enumerate(exception.spec.rules):
-        if rule not in demanded:
-            suggestion = did_you_mean(rule, sorted(demanded), intro="its rules are")
+        if rule not in rules_of_policy:
+            suggestion = did_you_mean(rule, sorted(rules_of_policy), intro="its rules are")
             yield UNUSED.at(SPEC.at("rules", i), rule, policy=name, rule=rule, known=suggestion)
     current_standing = standing(exception, policy, namespace, now)
     end, allowed = current_standing.end_time, policy.spec.exceptions
     if end is None and expires is not None:
         yield NOT_ALLOWED.at(SPEC.at("policy"), why=current_standing.why_not, example=_example(namespace))
     if allowed is not None and end is not None and expires is not None and end < expires:
-        expiry_path, until, limit = SPEC.at("expiresAt"), exception.spec.expires_at, allowed.max_duration
+        expiry_path, expires_at, max_duration = SPEC.at("expiresAt"), exception.spec.expires_at, allowed.max_duration
         end_text = format_time(end.replace(microsecond=0))
         if now < end:
-            yield TOO_LONG.at(expiry_path, until, policy=name, most=limit, latest=end_text)
+            yield TOO_LONG.at(expiry_path, expires_at, policy=name, most=max_duration, latest=end_text)
         elif now < expires:
-            yield OVER.at(expiry_path, until, policy=name, most=limit, end=end_text)
+            yield OVER.at(expiry_path, expires_at, policy=name, most=max_duration, end=end_text)
 
 
 def _example(namespace: Namespace | None) -> str:

@@ -1,4 +1,7 @@
-"""Decides whether an exception counts, for admission and the command line. The caller passes the time. Pure."""
+"""Decides whether an exception counts, for admission and the command line. The caller passes the time. Pure.
+
+An exception (JobSetPolicyException) allows JobSets of its namespace to break rules of a policy until a time.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +24,10 @@ NO_POLICY: Final = "NoPolicy"
 NO_RULE: Final = "NoRule"
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
-"""The time at which no exception has ended."""
+"""A time before the end of every exception."""
 
 Excused = Mapping[tuple[str, str], str]
-"""For each rule that does not count, by the names of its policy and of the rule: the name of the exception."""
+"""The names of exceptions, by the names of the policy and of its rule that a JobSet may break by the exception."""
 
 
 def duration_of(text: str) -> timedelta:
@@ -83,7 +86,7 @@ def standing(
 def _standing_until(
     exception: JobSetPolicyException, policy: JobSetPolicy, end_time: datetime, now: datetime
 ) -> Standing:
-    """Whether an exception counts now, if its policy allows the exception until `end_time`."""
+    """Whether an exception counts now that its policy allows until `end_time`."""
     if now >= end_time:
         return Standing(f"it ended at {format_time(end_time)}", end_time, EXPIRED)
     rules_of_policy = {rule.name for rule, _ in rules_in_force(policy)}
@@ -113,7 +116,7 @@ def excused_rules(
     namespace: Namespace,
     now: datetime,
 ) -> Excused:
-    """The rules that do not count for a JobSet now, each with the first exception by name.
+    """The rules that a JobSet may break now, each with the first exception, by name, that allows it.
 
     `exceptions`: all exceptions in the namespace of the JobSet.
     """

@@ -1,6 +1,7 @@
 """Finds faults of a policy that the schema of its CRD cannot find. Pure.
 
-The method `faults` of a record finds faults that only this record can have. This file finds all others.
+A fault is an error that the author of the policy has to correct. The method `faults` of a record finds faults that only
+this record can have. This file finds all other faults.
 """
 
 from collections.abc import Iterator
@@ -91,7 +92,7 @@ _VALUE_FIELDS = {"allowed", "allowed_resources", "match_labels", "values"}
 
 
 def _wildcard_faults(value: object, path: Path, *, optional: bool) -> Iterator[FieldError]:
-    """Faults of texts with wildcards. `optional`: whether a policy without the field allows everything."""
+    """Faults of texts with wildcards. `optional`: whether everything is allowed without the field."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple) else ()
     for key, text in pairs:
         if isinstance(text, str) and has_wildcard(text):

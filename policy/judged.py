@@ -1,7 +1,7 @@
-"""The JobSet in the form that rules of policies read, with its templates, its size and its namespace. Pure.
+"""The judged JobSet: a JobSet in the form that rules of policies read, with its templates and its size. Pure.
 
 Rules read the template of each ReplicatedJob once, since all its Jobs have the same template. They read the pod spec
-that the controller will build, with the containers and volumes that other fields of the JobSet add. A finding about an
+that the controller will build, with the containers and volumes that other fields of the JobSet add. A violation by an
 added container or volume has the path of the field that adds it. Rules do not read what exclusive placement adds
 (labels, a node selector and a toleration), as the author has not written it.
 """
@@ -85,7 +85,7 @@ class Template:
 
     @cached_property
     def claims(self) -> PodClaims:
-        """The claims for devices of each pod."""
+        """The claims for devices (ResourceClaims) of each pod."""
         return pod_claims(self.pod)
 
     @property
@@ -104,7 +104,7 @@ class Template:
         return _containers(self.rjob.pod_spec)
 
     def request_path(self, resource: str) -> Path:
-        """The path of the largest request of a resource by a container or pod; the path of the pod without one."""
+        """The path of the largest request of a resource by a container or pod; else the path of the pod spec."""
         largest, path = Fraction(-1), self.pod_path
         for parts, name, value in stated_amounts(self.pod):
             amount = countable_amount(name, value) if name == resource and parts[0] != "overhead" else None
@@ -114,7 +114,7 @@ class Template:
 
     @cached_property
     def uncountable_amounts(self) -> tuple[tuple[Path, str, Any], ...]:
-        """Amounts that cannot be counted, each as path, resource and value."""
+        """Amounts that are no numbers, or that no pod could get, each as path, resource and value."""
         return tuple(
             (self.at(*parts), name, value)
             for parts, name, value in stated_amounts(self.pod)
@@ -143,13 +143,13 @@ def _path_of_adding_field(item: JSON, parts: Sequence[str | int]) -> Path:
 
 @dataclass(frozen=True)
 class JudgedJobSet:
-    """A JobSet with its defaults."""
+    """A JobSet that is checked by policies, with the defaults that admission sets."""
 
     js: JobSet
     _results: dict[Callable[[Template], Any], Sequence[Any]] = field(default_factory=dict, compare=False, repr=False)
 
     def each(self, compute: Callable[[Template], T]) -> Sequence[T]:
-        """The result of `compute` for each template. Results are cached for all policies, so they have to be small."""
+        """The result of `compute` for each template. All policies share the results, so they have to be small."""
         if compute not in self._results:
             self._results[compute] = tuple(map(compute, self.templates))
         return self._results[compute]
@@ -169,12 +169,12 @@ class JudgedJobSet:
 
     @cached_property
     def requests(self) -> Amounts:
-        """The requests of the pods while all Jobs run, together."""
+        """The sum of the requests of all pods while all Jobs run."""
         return sum_requests((template.requests, template.pod_count) for template in self.templates)
 
     @cached_property
     def claims_of_groups(self) -> int:
-        """The number of claims for devices that are created for groups of pods. The pods of a group share them."""
+        """The number of claims for devices that are created for groups of pods, whose pods share them."""
         claims = sum(
             template.job_count * sum(not claim.get("resourceClaimName") for claim in template.claims_of_job)
             for template in self.templates

@@ -42,7 +42,7 @@ class Limit(Base, frozen=True, kw_only=True):
 
     @property
     def has_other_demands(self) -> bool:
-        """Whether the rule demands something besides the limit. If it does, the limit may be absent."""
+        """Whether the rule has other fields that demand something, so that the limit may be absent."""
         return False
 
     def read(self, text: int | str) -> Amount | None:
@@ -50,13 +50,13 @@ class Limit(Base, frozen=True, kw_only=True):
         return None if isinstance(text, str) and not _WHOLE.fullmatch(text) else amount_of(text)
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """The faults of the record: an invalid limit, or a missing limit."""
+        """Errors of the author of the policy: an invalid limit, or a missing limit."""
         if self.max is not None:
             if str(self.max).startswith("-"):
                 yield self.invalid_limit.at(path.at("max"), self.max, what="a limit is not negative")
             elif self.stated_limit is None or self.read(self.stated_limit) is None:
-                text = f"{render_value(self.max)} is not {self.form}"
-                yield self.invalid_limit.at(path.at("max"), self.max, what=text)
+                complaint = f"{render_value(self.max)} is not {self.form}"
+                yield self.invalid_limit.at(path.at("max"), self.max, what=complaint)
         elif not (self.from_namespace_label or self.from_namespace_annotation or self.has_other_demands):
             yield NO_LIMIT.at(path)
 
@@ -97,7 +97,7 @@ class LimitInForce(NamedTuple):
 
 NO_BOUND = LimitInForce(None)
 _LARGE_AMOUNT = 10**6
-"""From this amount on, mostly bytes, an amount may have a unit of another kind (Gi or G) than its limit."""
+"""From this amount on, an amount may have a unit of another kind (Gi or G) than its limit. Such amounts are bytes."""
 
 
 def effective_limit(limit: Limit, namespace: Namespace) -> LimitInForce:
@@ -114,10 +114,10 @@ def effective_limit(limit: Limit, namespace: Namespace) -> LimitInForce:
 
 
 class Number(NamedTuple):
-    """A number of a JobSet, and its limit.
+    """A number of a JobSet, such as the sum of its requests for memory, and its limit.
 
-    - `find_path`: computes the path of a finding about the number.
-    - `parts`: computes the summands of the number, a text for each template.
+    - `find_path`: computes the path of the finding about the number.
+    - `parts`: computes the summands of the number, a text for each ReplicatedJob.
     - `replicated_job`: the name of the ReplicatedJob that has the number; empty for a number of the whole set.
     """
 
@@ -134,7 +134,7 @@ class Number(NamedTuple):
 
     @property
     def amount_text(self) -> str:
-        """The amount in words, in a unit like that of the limit."""
+        """The amount as text, in a unit like that of the limit."""
         return as_text(self.amount, self.limit.text)
 
 
@@ -152,7 +152,7 @@ def as_text(amount: Amount, limit: str) -> str:
 
 
 def limit_sentence(name: str, fix: str) -> Rule:
-    """The rule, with its message, about a number that exceeds its limit."""
+    """The message about a number that exceeds its limit, for the rule `name` of policies."""
     return sentence(name, ErrorType.FORBIDDEN, "{amount} {what}, and at most {limit} allowed{source}", fix, "exceeded")
 
 
@@ -188,18 +188,18 @@ def check_limit(number: Number, exceeded: Rule, value: Any = None) -> Iterator[F
 
 
 LARGEST_NUMBER: Final = 2 * 10**18
-"""A number of this size exceeds every limit. Sums and products are capped at this size, so that they never overflow."""
+"""A number of this size exceeds every limit. Sums and products in CEL are cut to it, so that they never overflow."""
 _PLAIN_AMOUNT = Cel("string(n.amount)")
 _NO_WORDS = Cel("''")
 
 
 @dataclass(frozen=True, slots=True)
 class CelNumbers:
-    """Numbers of a JobSet that have the same limit, in CEL.
+    """Numbers of a JobSet that have the same limit, as expressions in CEL.
 
     - `numbers`: a list of maps, each with `amount` (an int), `what` (the name of the number), and `of` (the name of the
       ReplicatedJob, empty for the whole set).
-    - `path`: the path of a finding about the item `n` of the list.
+    - `path`: the path of the finding about the item `n` of the list.
     - `unit`: the suffix of the amount as a quantity.
     - `amount_text`: the text of `n.amount`. `parts`: a text with the summands of the amount.
     """
@@ -248,7 +248,8 @@ def exceeded_limits(numbers: CelNumbers, now: Cel, before: Cel, writer: Writer) 
     """A CEL list of the findings about numbers over their limit, or with an unreadable limit.
 
     `now` and `before`: the CEL lists of the numbers in the new and in the old JobSet; `before` is empty on creation.
-    A number gives no finding if it is not larger than in the old JobSet.
+    A number gives no finding if it is not larger than in the old JobSet. In the CEL, `l` is the text and the source of
+    the limit, `n` the number at the position `q` of `now`, and `b` a number in `before`.
     """
     limit, path = numbers.limit, numbers.path
     source = Cel("(l[1] == '' ? '' : ' by ' + l[1])")
@@ -269,9 +270,9 @@ def exceeded_limits(numbers: CelNumbers, now: Cel, before: Cel, writer: Writer) 
     is_invalid = _NO_AMOUNT if isinstance(limit, ResourceLimit) else _NO_WHOLE_NUMBER
     unreadable = f"(l[1] != '' && ({is_invalid}))"
     exceeds = f"({unreadable} || n.amount >= {LARGEST_NUMBER} || quantity({amount}).isGreaterThan(quantity(l[0])))"
-    no_worse = "b.of == n.of && b.what == n.what && b.amount >= n.amount"
-    was_at_position = f"(q < {before}.size() && [{before}[q]].exists(b, {no_worse}))"
-    is_worse = f"!({was_at_position} || {before}.exists(b, {no_worse}))"
+    was_as_large = "b.of == n.of && b.what == n.what && b.amount >= n.amount"
+    was_as_large_at_position = f"(q < {before}.size() && [{before}[q]].exists(b, {was_as_large}))"
+    is_worse = f"!({was_as_large_at_position} || {before}.exists(b, {was_as_large}))"
     return Cel(
         f"[{cel_limit(limit)}].filter(l, l.size() > 0).map(l, {now}.transformList(q, n, {exceeds} && {is_worse},"
         f" {unreadable} ? {unreadable_finding} : {exceeded_finding})).flatten()"

@@ -1,4 +1,7 @@
-"""The declaration of a rule of policies: its messages, its functions, and the fields that it reads. Pure."""
+"""The declaration of a rule of policies: its messages, its functions, and the fields that it reads. Pure.
+
+The first argument of the functions is what a policy demands: the value of the rule's field in `spec.rules`.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -47,7 +50,7 @@ class PolicyRule:
     - `reads`: the fields that the rule judges, as paths of the schema. `[]` is each item of a list, `{}` each member of
       a map. A test checks that every field of a JobSet is read by a rule, or exempted with a reason.
     - `note`: in which cases the API server refuses more than `find` does.
-    - `cautions`: finds warnings about a policy without faults.
+    - `cautions`: finds warnings about a policy whose effect is probably not intended.
     """
 
     name: str
@@ -97,7 +100,7 @@ def limit_rule(
 
 
 def check_allowed(rule: Rule, path: Path, value: str, allowed: tuple[str, ...] | None) -> Iterator[FieldError]:
-    """The finding that a value is not in `allowed`, if it is not. `allowed` None: all values are allowed."""
+    """The finding that a value is not in `allowed`, if it is not. If `allowed` is None, all values are allowed."""
     if allowed is not None and value not in allowed:
         yield rule.at(path, value, value=value, allowed=lambda: did_you_mean(value, allowed, intro="allowed are"))
 

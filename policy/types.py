@@ -57,7 +57,7 @@ class Requirement(Base, frozen=True, kw_only=True):
         return (labels.get(self.key) in self.values) == (self.operator == "In")
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """The fault that the operator needs values and there are none, or that it takes none and there are some."""
+        """The fault of an operator without the values that it needs, or with values that it does not take."""
         if self.operator in {"In", "NotIn"} and not self.values:
             yield MISSING_VALUES.at(path.at("values"), operator=self.operator)
         elif self.operator in {"Exists", "DoesNotExist"} and self.values:
@@ -92,7 +92,7 @@ class Selector(Base, frozen=True, kw_only=True):
         return self.unmet(labels) is None
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """The fault that the selector has too many labels."""
+        """The fault of a selector with too many labels."""
         if len(self.match_labels) > MAX_LABELS:
             yield TOO_MANY.at(path.at("matchLabels"), len(self.match_labels))
 
@@ -202,7 +202,7 @@ class JobSetPolicy(Base, frozen=True, kw_only=True):
 
     @property
     def id(self) -> PolicyId:
-        """The identity of the policy for counts."""
+        """The identity of the policy, by which decisions are counted."""
         return PolicyId(self.metadata.name, self.metadata.uid)
 
 

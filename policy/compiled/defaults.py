@@ -1,7 +1,7 @@
 """Compiles the defaults of a JobSetPolicy into a MutatingAdmissionPolicy and its binding. Pure.
 
 The API server then sets the same defaults as `webhooks/jobset/policy_defaults.py`, and names them in the same
-annotation.
+annotation. A `Foreign` text comes from the policy, so it is quoted wherever it is put into an expression.
 
 In the CEL, `p` is the spec of a pod template, and `i` the index of its ReplicatedJob. `conditions` has, by the name of
 each default, the CEL of whether the default has to be set.
@@ -153,8 +153,8 @@ def mutating_objects(policy: JobSetPolicy, other_policies: Sequence[JobSetPolicy
 
     `other_policies`: all policies that are in force beside this one.
     """
-    declared = each_default(policy.spec.defaults)
-    defaults = [_with_foreign(default) for default in declared if default.name != DEADLINE or gates[DEADLINE_GATE]]
+    all_defaults = each_default(policy.spec.defaults)
+    defaults = [_with_foreign(default) for default in all_defaults if default.name != DEADLINE or gates[DEADLINE_GATE]]
     if not defaults:
         return []
     overruling_policies = _overruling_policies(policy, other_policies)

@@ -1,9 +1,9 @@
 """Writes exceptions from policies in CEL. Pure; the caller passes the time.
 
 CEL has no clock. But the API server sets `creationTimestamp` of a new object before it evaluates admission policies,
-and clients cannot set it. For a new JobSet it is the current time, so an exception ends to the second in the API
-server, too, even if the policy is not applied again. For an update there is no current time, so exceptions do not count
-for updates, and new violations are refused.
+and clients cannot set it. For a new JobSet it is the current time, so an exception also ends to the second in the API
+server, even if the policy is not applied again. For an update there is no current time, so exceptions do not count for
+updates, and new violations are refused.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,7 +37,7 @@ def unexpired_exceptions(
 def exception_condition(
     rule: str, exceptions: Sequence[tuple[JobSetPolicyException, datetime]], policy: JobSetPolicy
 ) -> str:
-    """CEL: true if an exception from the rule applies to the JobSet; empty if there is no exception from the rule."""
+    """CEL: true if an exception from the rule applies to the JobSet. An empty text if there is no such exception."""
     conditions = [
         _condition(exception, end, policy)
         for exception, end in exceptions[:MAX_EXCEPTIONS]

@@ -91,12 +91,12 @@ def _new_findings(now: Cel, before: Cel) -> Cel:
     Findings with the same key and message are new only if there are more of them than before the update. In the CEL,
     `m` has the findings that are in `now` only, and `b` those that are in `before` only.
     """
-    new, gone = f"{now}.filter(f, !(f in {before}))", f"{before}.filter(f, !(f in {now}))"
+    only_now, only_before = f"{now}.filter(f, !(f in {before}))", f"{before}.filter(f, !(f in {now}))"
     has_same_key = "g[0] == f[0] && g[2] == f[2]"
-    surplus = f"m.slice(0, i + 1).filter(g, {has_same_key}).size() > b.filter(g, {has_same_key}).size()"
+    is_surplus = f"m.slice(0, i + 1).filter(g, {has_same_key}).size() > b.filter(g, {has_same_key}).size()"
     return Cel(
         f"({before}.size() == 0 ? {now} : {now} == {before} ? [] :"
-        f" [{new}].map(m, [{gone}].map(b, m.transformList(i, f, {surplus}, f))[0])[0])"
+        f" [{only_now}].map(m, [{only_before}].map(b, m.transformList(i, f, {is_surplus}, f))[0])[0])"
     )
 
 
@@ -140,9 +140,9 @@ def policy_and_binding(kind: str, policy: JobSetPolicy, spec: JSON, **binding: A
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What verdicts depend on beside the policy.
+    """The facts besides a policy from which it is compiled.
 
-    `trusted`: names of users, such as controllers of queues, whose updates are not judged.
+    `trusted`: names of users, such as controllers of queues, whose updates of JobSets are not checked.
     """
 
     trusted: Sequence[str]

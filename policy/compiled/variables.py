@@ -1,4 +1,4 @@
-"""The variables of an admission policy that several rules read: functions that return the expression of one. Pure."""
+"""The variables of compiled admission policies that several rules read, each with the function that writes it. Pure."""
 
 from collections.abc import Mapping
 

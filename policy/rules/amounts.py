@@ -70,7 +70,7 @@ _REQUEST_FIELDS = (*container_fields("resources.requests{}"), *pod_fields("resou
 
 
 def _compile_missing(missing: Rule, kinds: tuple[str, ...], rule: RequiredResources, writer: Writer, root: Root) -> Cel:
-    """An expression for the findings of `_find_missing`."""
+    """An expression for the findings of `_find_missing`. In the CEL, `x.c` is a container, and `x.p` its pod spec."""
     pod_resources = texts(filter(is_pod_resource, rule.resources))
 
     def has_amount(holder: str) -> str:

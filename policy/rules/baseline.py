@@ -16,8 +16,6 @@ from policy.sentences import sentence
 
 Forbidden = Annotated[str, doc("What is forbidden.", enum=list(USES))]
 FORBIDDEN = sentence("forbid", ErrorType.FORBIDDEN, "{what} is not allowed", "{fix}")
-
-
 APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
 """Prefix of the annotations from which the API server reads the profile of a container without a field for it."""
 APP_ARMOR_HARMLESS = ("", "runtime/default")
@@ -85,7 +83,10 @@ def compile_forbid(rule: tuple[str, ...], writer: Writer, root: Root) -> Cel:
 
 
 def _compile_field(field: Field, use: Use, root: Root, writer: Writer) -> Cel:
-    """An expression for findings about harmful values of a field. In CEL, `v` is an item of a list with the field."""
+    """An expression for findings about harmful values of a field.
+
+    In the CEL, `x` is an item of the list of holders, and `v` an item of a list that the field is in.
+    """
     items, holder, holder_path = _HOLDERS[field.holder]
     if ITEM not in field.parts:
         value = f"{holder}{_optional_members(field.parts)}"

@@ -192,6 +192,7 @@ _RESTART_FIELDS = (
     "spec.failurePolicy.nodeFailure.action",
 )
 _BACKOFF_FIELDS = (*job_fields("backoffLimit", "backoffLimitPerIndex"), "spec.failurePolicy.maxRestarts")
+# In the CEL, `a` is the rule of the failure policy with the index `i`, and `s` a step in its field `then`.
 _CEL_POLICY = "?spec.?failurePolicy"
 _UNCOUNTED = texts(action.name for action in ACTIONS.values() if action.is_uncounted_restart)
 

@@ -102,6 +102,7 @@ def _sources(root: Root) -> tuple[tuple[Cel, str, CelPath], ...]:
     )
 
 
+# In the CEL, `x` is an item of one of the lists of `_sources`, and `n` the name of an image.
 @findings_only
 def compile_images_by_digest(_: bool, writer: Writer, root: Root) -> Cel:
     return concat_lists(

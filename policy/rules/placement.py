@@ -23,8 +23,6 @@ class PriorityClasses(Base, frozen=True, kw_only=True):
 
 NO_PRIORITY = sentence("priorityClasses", ErrorType.REQUIRED, "", "name one of {allowed}", "missing")
 PRIORITY = sentence("priorityClasses", ErrorType.NOT_SUPPORTED, "this priority class is not allowed", "{allowed}")
-
-
 NO_CLASS = caution(
     "no-priority-class", "no PriorityClass can have this name: {complaint}", "correct it", "priority-classes"
 )
@@ -49,6 +47,7 @@ def find_priority_classes(rule: PriorityClasses, judged: JudgedJobSet, _: Namesp
             yield NO_PRIORITY.at(path, allowed=lambda: ", ".join(rule.allowed))
 
 
+# In the CEL of this file, `i` is the index of a ReplicatedJob, `j` the ReplicatedJob, and `p` its pod spec.
 @findings_only
 def compile_priority_classes(rule: PriorityClasses, writer: Writer, root: Root) -> Cel:
     name = "string(p.?priorityClassName.orValue(''))"

@@ -65,7 +65,7 @@ def request_number(limit: ResourceLimit, judged: JudgedJobSet, namespace: Namesp
 def find_uncountable(
     limits: Sequence[ResourceLimit], judged: JudgedJobSet, namespace: Namespace
 ) -> Iterator[FieldError]:
-    """Findings about amounts that cannot be counted, of resources that have a limit."""
+    """Findings about amounts of resources with a limit that are no numbers, or that no pod could get."""
     names = {limit.name for limit in limits if effective_limit(limit, namespace) != NO_BOUND}
     for template in judged.templates:
         for path, name, value in template.uncountable_amounts:
@@ -231,7 +231,7 @@ def multiply_by_pods(variable: str, root: Root) -> Cel:
 
 
 def compile_uncountable(limits: Sequence[ResourceLimit], writer: Writer) -> Expression:
-    """An expression for the findings about amounts that cannot be counted, of resources that have a limit."""
+    """An expression for the findings of `find_uncountable`."""
     at_container = container_path(".resources.", Cel(_field_of_request("x.c", "r")), _RESOURCE)
     at_pod = pod_path("i", ".resources.", Cel(_field_of_request("p", "r")), _RESOURCE)
     at_overhead = pod_path("i", ".overhead", _RESOURCE)

@@ -29,8 +29,6 @@ from policy.rule import PolicyRule, check_allowed, container_fields, findings_on
 from policy.sentences import caution, sentence
 
 RESOURCE = sentence("allowedResources", ErrorType.NOT_SUPPORTED, "this resource is not allowed", "{allowed}")
-
-
 NO_RESOURCE = caution("no-resource", "no container can ask for a resource of this name", "{known}", "README")
 
 
@@ -115,6 +113,7 @@ CLAIM_FIELDS = (
     *_RESOURCE_NAME_FIELDS,
 )
 """The fields by which pods and their groups claim devices."""
+# In the CEL, `r` is the name of a resource, `i` the index of a ReplicatedJob, `p` its pod spec, and `x.c` a container.
 _NAME_PATH = key_path("", "string(r)")
 CEL_GROUPS = "{}.?spec.?scheduling.?replicatedJobs.orValue([])"
 """A template for the list of `spec.scheduling.replicatedJobs` in CEL."""

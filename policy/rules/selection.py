@@ -185,7 +185,8 @@ def _cel_pod_terms(root: Root) -> Cel:
 def _cel_findings(rule: NodeSelectors, root: Root, writer: Writer) -> Cel:
     """Findings about nodeName, nodeSelector, expressions and fields of node affinity, and affinity to pods.
 
-    `x` is an item of the lists of `_cel_terms` and `_cel_pod_terms`.
+    In the CEL, `i` is the index of a ReplicatedJob, `p` its pod spec, and `x` an item of the lists of `_cel_terms` and
+    `_cel_pod_terms`.
     """
     pods, terms = root.variable("changedPods"), root.variable("terms")
     name_finding = writer.at(NODE_NAME, *pod_path("i", ".nodeName"), suffix=Cel("string(p.nodeName)"))

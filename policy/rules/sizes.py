@@ -50,6 +50,7 @@ def _job_parts(judged: JudgedJobSet) -> list[str]:
 
 REPLICAS = "spec.replicatedJobs[].replicas"
 CEL_JOB_COUNT = "int(j.?replicas.orValue(1))"
+"""In CEL, the number of Jobs of the ReplicatedJob `j`."""
 
 
 def _cel_job_counts(root: Root) -> Cel:

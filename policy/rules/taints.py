@@ -88,6 +88,7 @@ _TOLERATION_FIELDS = pod_fields(
 )
 
 
+# In the CEL, `i` is the index of a ReplicatedJob, `p` its pod spec, and `t` the toleration with the index `k`.
 @findings_only
 def compile_tolerations(rule: Tolerations, writer: Writer, root: Root) -> Cel:
     at = pod_path("i", ".tolerations", Index("k"))

@@ -111,6 +111,7 @@ _TOTAL_FIELDS = (
     *pod_fields("initContainers[].restartPolicy", "resources.requests{}", "resources.limits{}", "overhead{}"),
     *CLAIM_FIELDS,
 )
+# In the CEL, `i` is the index of a ReplicatedJob `j`, `p` its pod spec, and `e` an entry of `spec.scheduling`.
 _PARALLELISM = "int(j.?template.?spec.?parallelism.orValue(1))"
 _COMPLETIONS = f"int(j.?template.?spec.?completions.orValue({_PARALLELISM}))"
 _PODS_OF_JOB = f"[0, [{_PARALLELISM}, {_COMPLETIONS}].min()].max()"

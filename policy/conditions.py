@@ -46,7 +46,7 @@ def policy_status(
     at: str,
     enforcement: EnforcementState | None = None,
 ) -> JobSetPolicyStatus:
-    """The status of a policy with its present conditions. `policies`: all policies in force.
+    """The status of a policy with its present conditions. `policies`: all policies. `at`: the time, RFC 3339.
 
     If `enforcement` is None, it is not known yet, and the condition InAPIServer stays as it is.
     """

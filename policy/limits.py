@@ -37,7 +37,7 @@ class Limit(Base, frozen=True, kw_only=True):
 
     @property
     def stated_limit(self) -> int | str | None:
-        """The limit in the policy: `max`, or the number that a `max` of another form stands for."""
+        """The limit in the policy: `max`, or the number that it stands for, such as the seconds of a duration."""
         return self.max
 
     @property
@@ -173,7 +173,7 @@ class LimitError(FieldError):
 
 
 def check_limit(number: Number, exceeded: Rule, value: Any = None) -> Iterator[FieldError]:
-    """The finding that a number exceeds its limit, or that the namespace has a limit that cannot be read."""
+    """The finding that a number exceeds its limit, or that its limit cannot be read. `value`: quoted in the finding."""
     limit = number.limit
     if limit.is_unreadable:
         words = {"what": number.name, "text": limit.text, "source": limit.source, "form": limit.form}

@@ -58,7 +58,7 @@ def _jobset_controller(deps: Deps, client: Client, watches: Watches, recorder: E
     )
     controller = _controller(deps, NAME, reconciler.reconcile, WORKERS)
     watches.jobsets.on_event(Endings(deps.metrics.outcomes, reconciler.memories).on_event)
-    reconciler.watch_departures(watches.jobs)
+    watches.jobs.on_event(reconciler.memories.on_job_event)
     watches.feed(controller.queue)
     reconciler.leftover_pods.feed(controller.queue)
     deps.supervisor.start(reconciler.leftover_pods.run(), "old-pods")

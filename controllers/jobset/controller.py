@@ -19,7 +19,6 @@ from api.features import FeatureGates
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from api.names import subdomain, volume_claim_names
-from api.owners import owning_jobset
 from api.packed import unpack
 from api.pod import Pod
 from api.priority import Priorities
@@ -65,9 +64,7 @@ from kube.controller import Request, Result, says_namespace_ends
 from kube.errors import Conflict, NotFound
 from kube.events import Recorder
 from kube.indexes import IndexKey
-from kube.informer import Informer
 from kube.log_fields import add_log_fields
-from kube.store import ChangeKind
 from kube.workqueue import COUNTED, EARLY_SECONDS
 
 log = logging.getLogger(__name__)
@@ -121,19 +118,9 @@ class JobSetReconciler:
         self._start_spacing = StartSpacing()
         self._write_seconds = 0.0  # how long the writes of the last plan took, of any set: a measure of the load
         self.memories = Memories()
+        """What is remembered of each JobSet. Its `on_job_event` has to be a handler of the informer of Jobs."""
         self.leftover_pods = LeftoverPods(client, self.memories)
         """The watches of pods that outlive deleted Jobs. Its `run` has to be running."""
-
-    def watch_departures(self, jobs: Informer[Job]) -> None:
-        """Keep deleted Jobs that had finished, or were bound to fail, until the status records their end."""
-        jobs.on_event(self._job_changed)
-
-    def _job_changed(self, kind: ChangeKind, old: Job | None, _new: Job | None) -> None:
-        if kind is not ChangeKind.DELETED or old is None or not (old.outcome or old.is_failing):
-            return
-        owner = owning_jobset(old.metadata)
-        if owner is not None:
-            self.memories.keep_departed(Request(old.metadata.namespace, owner.name), owner.uid, old)
 
     async def reconcile(self, request: Request) -> Result:
         """Make and execute one plan for a JobSet. Returns when to reconcile it again, even if nothing changes."""
@@ -161,8 +148,9 @@ class JobSetReconciler:
         while plan.pod_query is not None:
             observed = await self._with_answer(observed, plan.pod_query)
             plan = planning.decide(observed)
+        # The Job controller has not taken up `plan.queued` earlier Jobs. The plan creates or resumes `started_names`.
         started_names = [] if js.spec.suspend else started_job_names(plan)
-        self.memories.note_queued(request, queued=bool(plan.queued or started_names))
+        self.memories.note_waiting_jobs(request, has_waiting_jobs=bool(plan.queued or started_names))
         self._warn(js, plan, memory)
         await self._contested.check(observed, memory.resumptions)
         self._log(request, summary(js, plan), memory)
@@ -174,7 +162,7 @@ class JobSetReconciler:
             memory.failed_plan_line = ""
         except FailedWrites as failed:
             # Jobs that are refused, for example by a quota, do not delay other sets.
-            self.memories.note_queued(request, queued=plan.queued > 0)
+            self.memories.note_waiting_jobs(request, has_waiting_jobs=plan.queued > 0)
             self._remember_failures(failed, request, memory)
             # The next plan reports errors of these two types, so it is made at once, without a back-off.
             if failed.split((ForeignObjectError, GroupWriteError))[1] is None:
@@ -189,11 +177,10 @@ class JobSetReconciler:
                 memory.job_window = memory.job_window.watch(started_names[-1], waiting_jobs, start_time)
         pod_check = self._unscheduled if js.spec.scheduling is None else self._stalled
         next_check = await pod_check.check(observed, memory.pod_reports)
+        # A status in which only counts differ is written a little later. This is less urgent than other changes.
+        priority = COUNTED.priority if plan.counts_wait else 0
         waits = plan.requeue_after, max(memory.group_error.end_time - clock(), 0) or None, next_check
-        return Result(
-            min((seconds for seconds in waits if seconds is not None), default=None),
-            COUNTED.priority if plan.counts_wait else 0,
-        )
+        return Result(min((seconds for seconds in waits if seconds is not None), default=None), priority)
 
     def _log(self, request: Request, line: str, memory: Memory) -> None:
         """Log the line about a plan, unless it is empty or the same as in the last try."""

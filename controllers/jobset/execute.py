@@ -123,7 +123,8 @@ class Executor:
         `on_stored` is called with each status that the API server has stored (`plan.status` or `plan.counters`), even
         if a later write fails. `refused`: the Jobs that could not be created so far. If a user changes the JobSet
         meanwhile, the rest of the plan is left out. `has_current_caches`: whether the caches have all writes of earlier
-        leaders. If not, a Job is deleted only in the version that the action names.
+        leaders. If not, a Job is deleted only in the version that the action names. `plan.counters` is the status with
+        new counts and without the plan's decisions.
         """
         if plan.status_first:
             js = await self._publish(js, plan.status, plan.events, on_stored)

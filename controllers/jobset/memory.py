@@ -13,6 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from api.batch import Job
 from api.jobset_status import JobSetStatus
+from api.owners import owning_jobset
 from controllers.gang.stalled import NO_EVENTS, Reports
 from controllers.jobset.contested_jobs import Resumptions
 from controllers.jobset.milestones import AttemptTimes
@@ -23,6 +24,7 @@ from controllers.planning.job_window import UNKNOWN, JobWindow
 from controllers.planning.sorted_jobs import SortedJobs
 from kube.controller import Request
 from kube.model.meta import Owner
+from kube.store import ChangeKind
 
 V = TypeVar("V")
 
@@ -144,7 +146,7 @@ class Memories:
 
     def __init__(self) -> None:
         self._records: dict[Request, Memory] = {}
-        self._queued = set[Request]()
+        self._with_waiting_jobs = set[Request]()
 
     def __len__(self) -> int:
         return len(self._records)
@@ -168,10 +170,15 @@ class Memories:
             memory = self._records[request] = Memory(uid, departed=departed)
         return memory
 
-    def keep_departed(self, request: Request, uid: str, job: Job) -> None:
-        """Keep a deleted Job that had finished or was bound to fail. `uid`: the UID of its JobSet."""
-        memory = self._records.get(request) or self.get_or_create(request, uid)
-        memory.departed[job.metadata.uid] = job
+    def on_job_event(self, kind: ChangeKind, old: Job | None, _new: Job | None) -> None:
+        """Handle a change of a Job: keep it in `Memory.departed` if it is deleted, and had finished or was to fail."""
+        if kind is not ChangeKind.DELETED or old is None or not (old.outcome or old.is_failing):
+            return
+        owner = owning_jobset(old.metadata)
+        if owner is not None:
+            request = Request(old.metadata.namespace, owner.name)
+            memory = self._records.get(request) or self.get_or_create(request, owner.uid)
+            memory.departed[old.metadata.uid] = old
 
     def pause_namespace(self, namespace: str, until: float) -> None:
         """Make no plans before `until` for the JobSets of a namespace that is being deleted.
@@ -182,18 +189,18 @@ class Memories:
             if request.namespace == namespace:
                 memory.namespace_ends_until = until
 
-    def note_queued(self, request: Request, *, queued: bool) -> None:
+    def note_waiting_jobs(self, request: Request, *, has_waiting_jobs: bool) -> None:
         """Note whether the JobSet has Jobs that wait for the Job controller, or Jobs to create or resume."""
-        (self._queued.add if queued else self._queued.discard)(request)
+        (self._with_waiting_jobs.add if has_waiting_jobs else self._with_waiting_jobs.discard)(request)
 
     def others_wait(self, request: Request) -> bool:
         """Whether another JobSet has Jobs that wait for the Job controller, or Jobs to create or resume."""
-        return len(self._queued) > (request in self._queued)
+        return len(self._with_waiting_jobs) > (request in self._with_waiting_jobs)
 
     def forget(self, request: Request, uid: str = "") -> None:
         """Drop the record of a deleted JobSet; if `uid` is set, only if the record is about that UID."""
         memory = self._records.get(request)
         if memory is not None and uid in {"", memory.uid}:
             memory.stop_following()
-            self._queued.discard(request)
+            self._with_waiting_jobs.discard(request)
             del self._records[request]

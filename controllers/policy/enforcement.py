@@ -141,7 +141,7 @@ class Enforcement:
         """Apply the objects of all policies, and delete all other objects. A policy that fails keeps its objects."""
         circumstances = Circumstances(self._trusted, exceptions, self._now())
         wanted_keys: set[ObjectKey] = set()
-        failed_names: set[str] = set()
+        failed_object_names: set[str] = set()
         states: dict[str, EnforcementState] = {}
         try:
             if self._applied_bodies is None:
@@ -159,19 +159,22 @@ class Enforcement:
                     await self._store(body, self._applied_bodies, reapply=reapply)
                 states[name] = APPLIED if bodies else NOTHING
             except Exception as error:  # noqa: BLE001 -- a bug in one rule must not end the manager
-                failed_names.add(compiled_name(name))
+                failed_object_names.add(compiled_name(name))
                 states[name] = _failure(error)
                 self._log_failure(f"policy {name} is not kept in the API server", error)
         self._set_states(policies, states)
-        for key in [key for key in self._applied_bodies if key not in wanted_keys and key[1] not in failed_names]:
+        unwanted_keys = [
+            key for key in self._applied_bodies if key not in wanted_keys and key[1] not in failed_object_names
+        ]
+        for key in unwanted_keys:
             try:
                 await self._remove(key)
             except (KubeError, TimeoutError) as error:
-                failed_names.add(key[1])
+                failed_object_names.add(key[1])
                 self._log_failure(f"{key[0]} {key[1]} is not removed from the API server", error)
             else:
                 del self._applied_bodies[key]
-        return not failed_names
+        return not failed_object_names
 
     def _set_states(self, policies: Sequence[JobSetPolicy], states: dict[str, EnforcementState]) -> None:
         """Set the states of the policies that the API server has to enforce. Calls `on_change` if a reason has changed.

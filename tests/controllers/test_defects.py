@@ -180,7 +180,7 @@ class TestDefect17:
         done = msgspec.convert({"conditions": [{"type": "Complete", "status": "True"}]}, type(job.status))
         finished = msgspec.structs.replace(job, status=done)
         await blind.reconcile()
-        blind.reconciler._job_changed(ChangeKind.DELETED, finished, None)
+        blind.reconciler.memories.on_job_event(ChangeKind.DELETED, finished, None)
         blind.jobs.overlay_deleted("ns", "js-workers-1", job.metadata.uid)
         writes = blind.writes()
         await blind.reconcile()

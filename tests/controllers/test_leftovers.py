@@ -112,7 +112,7 @@ async def test_a_job_is_not_both_there_and_gone():
     failed = {"conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
     blind.change_job("js-workers-0", status=failed)
     job = blind.jobs.get("ns", "js-workers-0")
-    blind.reconciler._job_changed(ChangeKind.DELETED, job, None)
+    blind.reconciler.memories.on_job_event(ChangeKind.DELETED, job, None)
     assert blind.reconciler._observe(blind.jobsets.get("ns", "js"), blind.memory).departed == ()
 
 

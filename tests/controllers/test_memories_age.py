@@ -47,7 +47,7 @@ class Lives:
         self.queue: WorkQueue[Request] = WorkQueue()
         # As app.manager.controllers does.
         self.watches.jobsets.on_event(Endings(Tally(), self.memories).on_event)
-        self.reconciler.watch_departures(self.watches.jobs)
+        self.watches.jobs.on_event(self.reconciler.memories.on_job_event)
         self.watches.feed(self.queue)
         self.reconciler.leftover_pods.feed(self.queue)
         self.born = 0

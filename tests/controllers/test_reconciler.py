@@ -36,7 +36,7 @@ def ended(kind: str) -> dict:
 def depart(blind: Blind, name: str) -> None:
     """A finished Job is deleted, and the watch shows it."""
     job = blind.jobs.get("ns", name)
-    blind.reconciler._job_changed(ChangeKind.DELETED, job, None)
+    blind.reconciler.memories.on_job_event(ChangeKind.DELETED, job, None)
     blind.jobs.overlay_deleted("ns", name, job.metadata.uid)
 
 

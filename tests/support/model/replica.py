@@ -285,7 +285,7 @@ class Replica:
         options = Options(limits=limits, wall_clock=lambda: server.now)
         self.reconciler = JobSetReconciler(self.client, self.watches.caches(), gates, self, Tally(), options)
         leave_out_checks(self.reconciler)
-        self.reconciler.watch_departures(self.watches.jobs)
+        self.watches.jobs.on_event(self.reconciler.memories.on_job_event)
         for kind in self.informers:
             self.relist(kind, (behind or {}).get(kind, 0))
         self.watches.feed(self.queue)

@@ -238,7 +238,7 @@ class Instance:
             while gates["JobSetWorkloadAwareSchedulingAPI"] and watches.groups.served.groups is None:  # noqa: ASYNC110 - a few milliseconds
                 await asyncio.sleep(PAUSE)
             watches.jobsets.on_event(Endings(recorder, reconciler.memories).on_event)
-            reconciler.watch_departures(watches.jobs)
+            watches.jobs.on_event(reconciler.memories.on_job_event)
             watches.feed(self._queue)
             tasks.create_task(reconciler.leftover_pods.run())
             tasks.create_task(loop.run())

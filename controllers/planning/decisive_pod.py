@@ -7,8 +7,6 @@ the Job's limit of failures:
 - A failed pod counts unless it is being deleted, or a podFailurePolicy rule with the action Ignore matches it. The Job
   controller deletes the remaining pods of a failed Job, and these pods fail, too.
 - With backoffLimitPerIndex, a failed pod counts only if the Job has not retried the index of the pod after its failure.
-
-Pure.
 """
 
 import re
@@ -108,7 +106,7 @@ def decisive_pod(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> Fa
 
 
 def candidates(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> tuple[FailedPod, ...]:
-    """Those of `pods` that have to be kept to find the decisive pod, or the pod that failed first.
+    """The pods in `pods` that may be the decisive pod, or the pod that failed first. All other pods can be dropped.
 
     A caller that reads pods page by page keeps the candidates of the pages so far, adds the pods of the next page, and
     calls this function again.
@@ -121,19 +119,19 @@ def candidates(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> tupl
 
 
 def candidates_of(js: JobSet, jobs: Iterable[Job]) -> Callable[[str, Sequence[FailedPod]], Sequence[FailedPod]]:
-    """A function (UID of a Job, its failed pods) -> `candidates`.
+    """A function that takes the UID of a Job and its failed pods, and returns the `candidates` among these pods.
 
     The function returns no pods for a Job whose ReplicatedJob is not in the set.
     """
     rjobs = {rjob.name: rjob for rjob in js.spec.replicated_jobs}
     by_uid = {job.metadata.uid: job for job in jobs}
 
-    def keep(uid: str, pods: Sequence[FailedPod]) -> Sequence[FailedPod]:
+    def candidates_of_job(uid: str, pods: Sequence[FailedPod]) -> Sequence[FailedPod]:
         job = by_uid.get(uid)
         rjob = rjobs.get(job.metadata.labels.get(keys.REPLICATED_JOB_NAME, "")) if job else None
         return candidates(job, rjob, pods) if job and rjob else ()
 
-    return keep
+    return candidates_of_job
 
 
 def may_have_missed_pods(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> bool:

@@ -116,10 +116,11 @@ def _blames(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, Bl
                 reason = _failure_cause(policy, failed_pod)
             if failed_pod.node and reason:
                 blames.setdefault(failed_pod.node, Blame(reason, failed_pod.topology, failed_pod.domain))
-    for child, pod, _ in worker_failures(ctx.js, ctx.children.active, observed.pods, observed.last_ends):
-        reason = _failure_cause(policy, FailedPod(pod.pod, pod.node, (Ended(pod.container, pod.exit_code or 0),)))
+    for child, container, _ in worker_failures(ctx.js, ctx.children.active, observed.pods, observed.last_ends):
+        end = Ended(container.container, container.exit_code or 0)
+        reason = _failure_cause(policy, FailedPod(container.pod, container.node, (end,)))
         if child.job.metadata.uid in uids and reason:
-            blames.setdefault(pod.node, Blame(reason))
+            blames.setdefault(container.node, Blame(reason))
     return blames
 
 

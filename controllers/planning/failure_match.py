@@ -40,13 +40,14 @@ class FailedByPod(NamedTuple):
     The pod has not started in time (`startTimeoutSeconds`), its node has failed or restarted (`nodeFailure`), or the
     agent in the pod runs on and reports that its worker process failed (in-place restart).
 
-    - `child`: a copy of the Job that has the condition Failed for this reason. `pod`: the pod and its container.
+    - `child`: a copy of the Job that has the condition Failed for this reason.
+    - `container`: the pod, and its container if the container failed.
     - `since`: when the pod was created or failed, or when its node failed, RFC 3339.
     - `rule_index`: if the worker failed, the index of the rule that decides.
     """
 
     child: Child
-    pod: FailedContainer
+    container: FailedContainer
     since: str
     rule_index: int | None = None
 
@@ -97,7 +98,7 @@ def _failed_by_workers(ctx: Context) -> dict[str, FailedByPod]:
     for failure in worker_failures(ctx.js, ctx.children.active, ctx.observed.pods):
         rule_index = deciding_rule(rules, failure)
         if rule_index is not None:
-            failed = FailedByPod(as_worker_failure(failure, ctx.now), failure.pod, ctx.now, rule_index)
+            failed = FailedByPod(as_worker_failure(failure, ctx.now), failure.container, ctx.now, rule_index)
             failed_jobs.setdefault(failure.child.job.metadata.uid, failed)
     return failed_jobs
 
@@ -188,7 +189,7 @@ class Matcher:
         uid, rjob = child.job.metadata.uid, self._replicated_jobs[child.replicated_job]
         pods, by_pod = self._failed_pods.get(uid, ()), self._by_pods.get(uid)
         if by_pod is not None and by_pod.rule_index is not None:
-            return by_pod.rule_index, Failure(child, self._rules[by_pod.rule_index], rjob, pods, by_pod.pod)
+            return by_pod.rule_index, Failure(child, self._rules[by_pod.rule_index], rjob, pods, by_pod.container)
         for rule_index in self._matching_rules(child):
             rule = self._rules[rule_index]
             if not rule.is_about_pods:
@@ -198,7 +199,7 @@ class Matcher:
                 break
         else:
             rule_index, rule = len(self._rules), None
-        return rule_index, Failure(child, rule, rjob, pods, by_pod.pod if by_pod else None)
+        return rule_index, Failure(child, rule, rjob, pods, by_pod.container if by_pod else None)
 
     def _matching_rules(self, child: Child) -> tuple[int, ...]:
         """Indexes of the rules whose criteria for Jobs match. Criteria of these rules for pods are not compared."""

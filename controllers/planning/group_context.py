@@ -78,6 +78,7 @@ class GroupContext:
 def group_context(
     js: JobSet, wanted: Forest, owned: OwnedGroups, children: ChildJobs, leftovers: frozenset[str] | None
 ) -> GroupContext:
+    """The `GroupContext` of a set. `children`: all Jobs of the set, by state."""
     name = js.metadata.name
     active = {child.name: child for child in children.active if not child.was_deleted}
     completed = frozenset(

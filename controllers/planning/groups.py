@@ -185,11 +185,15 @@ class _ObjectPlan:
     is_missing: bool = False
 
 
-_READY, _MISSING = _ObjectPlan(is_ready=True), _ObjectPlan(is_ready=False, is_missing=True)
+_READY = _ObjectPlan(is_ready=True)
+_MISSING = _ObjectPlan(is_ready=False, is_missing=True)
 
 
 def _plan_of_running_set(ctx: GroupContext, released_names: set[str], creation_limit: int) -> GroupPlan:
-    """Creates groups of released ReplicatedJobs, deletes groups that the spec no longer wants, and lets Jobs start."""
+    """Creates groups of released ReplicatedJobs, deletes groups that the spec no longer wants, and lets Jobs start.
+
+    `released_names`: names of the ReplicatedJobs that may start.
+    """
     roots = ctx.wanted.roots
     groups_with_parents = [(root, group, parent) for root in roots for group, parent in root.with_parents()]
     released_groups = [
@@ -277,8 +281,9 @@ def _group_plan(ctx: GroupContext, group: Group, parent: str) -> _ObjectPlan:
     gang, required = stored.spec.scheduling_policy.gang, required_members(ctx, group)
     if gang is None or required is None or gang.count == required:
         return _READY
-    # With a smaller number than required, kube-scheduler would place only a part of the gang, so Jobs wait for the
-    # patch. A larger number is patched if it is larger than the spec says, or pods may wait for more members than come.
+    # `gang.count` is the number of members in the stored group. If it is too small, kube-scheduler would place only a
+    # part of the gang, so Jobs wait for the patch. If it is too large, pods wait for members that have ended. Then it
+    # is patched only if it is larger than in the spec, or pods are waiting.
     if gang.count < required or gang.count > (group.gang_size or 0) or has_waiting_pods(ctx, group):
         body = _body(ctx, group, parent)
         policy = {"spec": {"schedulingPolicy": body["spec"]["schedulingPolicy"]}}

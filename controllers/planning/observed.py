@@ -161,7 +161,7 @@ class Observed:
     - `pods`: pods of `jobs`; empty unless the set restarts in place (restarts containers and keeps pods).
       `last_ends`: by UID of the pod, how one of its containers last failed, as far as this process has seen.
     - `leftovers`: the pods of earlier attempts that still exist (leftover pods), by their Job; None: not known.
-    - `priorities`: the cluster's priority classes; None: pods are not labeled with their priority.
+    - `priorities`: the cluster's priority classes; None: this program does not label pods with their priority.
     - `groups`: the groups by which kube-scheduler places the pods; None: the set wants none and has none.
     - `reported_group`: the PodGroup that the last plan of this process reported as unschedulable; empty: not known.
     - `failed_pods`: the failed pods that a plan has asked for so far (`FailedPodQuery`).
@@ -173,14 +173,16 @@ class Observed:
     - `pods_to_move`: pods on nodes with a taint of the set's `maintenance`, or with an evicted pod of the set.
       `nodes_in_maintenance`: names of these nodes, and of the nodes that the status names and that still have such a
       taint.
-    - `job_window`: how many running Jobs of the set may wait for the Job controller, as measured; 0: not known.
+    - `job_window`: how many running Jobs of the set may wait at a time until the Job controller creates their pods, as
+      measured by this process; 0: not known.
       `others_wait`: whether another set has Jobs that wait for the Job controller, or Jobs to create or resume.
     - `held_back`: by UID of each Job that another client keeps suspending, the seconds until the Job may be resumed.
     - `spares`: the ReplicatedJobs of spares with their Jobs, which `separate_spares` removes from `jobset` and `jobs`.
     - `placeholders`: idle Jobs in place of the Jobs that a set runs without after it has lost nodes. Their pods show
       when there is room again. They are not among `jobs`.
     - `spare_pods`: ready pods of spares, and pods without a node that may get the nodes of spare pods. `pool_is_read`:
-      whether this process has read these pods. `served_pods`: UIDs of the pods that were given a node a moment ago.
+      whether this process has read these pods from the API server, and not only from the cache. `served_pods`: UIDs of
+      the pods that were given the node of a spare pod a moment ago.
     - `now`: RFC 3339 in UTC, whole seconds. `second_passed`: the fraction of that second that has passed.
     - `since_status_write`: seconds since the last write of the status; None: this process has not written the status.
     - `counts_waited`: seconds since the counts of Jobs began to differ from the counts in the status; None: not known.

@@ -1,9 +1,10 @@
 """Decides what follows from the reports of the agents of in-place restart.
 
-An in-place restart keeps the pods of a JobSet and only starts their containers again. An agent in each pod starts the
-worker (the program of the user). Before that, it writes the number of the attempt in which the worker is to take part
-into an annotation of its pod, and waits until the status of the set says that this attempt may begin. After a failure
-the agent reports a higher attempt. From all reports follows at most one of four decisions:
+An in-place restart keeps the pods of a JobSet and only starts their containers again. Each run of the set is an attempt
+with a number. An agent in each pod starts the worker (the program of the user). Before it starts the worker, the agent
+writes the number of the attempt into an annotation of its pod (the report), and waits until the status of the set says
+that this attempt may begin. After a failure of its worker, the agent reports a higher attempt. At most one of four
+decisions follows from all reports:
 - All pods report the same attempt, and it is released: their workers start (`status.currentInPlaceRestartAttempt`).
 - Some pods report a higher attempt, and it is requested of all pods: the agents with a lower attempt restart
   (`status.previousInPlaceRestartAttempt`).
@@ -96,6 +97,7 @@ def apply_attempts(
     reports = _reported_attempts(current_pods, draft)
     attempts = [attempt for _, attempt in reports]
     highest = max(attempts, default=0)
+    # maxRestarts also limits how often the containers of one pod restart.
     container_restarts = max((pod.restarts for pod in current_pods), default=0) - uncounted_restarts(js)
     failure = next((failure for failure in failures if failure.attempt == highest), None)
     if max(container_restarts, highest - _attempts_outside_max_restarts(draft.status)) > max_restarts:
@@ -110,6 +112,7 @@ def apply_attempts(
         subject = "restarts in place have" if in_place_limit > 1 else "restart in place has"
         _recreate_jobs(draft, restarts_left, "InPlaceRestartsUsedUp", f"{in_place_limit} {subject} not helped", failure)
     elif len(attempts) == expected_reports and len(set(attempts)) == 1:
+        # All pods report the same attempt: release it.
         if highest < (draft.status.current_in_place_restart_attempt or 0):
             return  # the watch of pods is behind, since a higher attempt was released already
         _record_restart(draft, highest, failure)
@@ -120,6 +123,7 @@ def apply_attempts(
         reason = "pods have succeeded that a restart in place would leave behind"
         _recreate_jobs(draft, restarts_left, "InPlaceRestartImpossible", reason, failure)
     elif highest > requested_attempt(draft.status):
+        # Some pods report an attempt that was not requested yet: request it of all pods.
         _record_restart(draft, highest, failure)
         draft.update(previous_in_place_restart_attempt=highest - 1)
 

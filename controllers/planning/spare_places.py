@@ -106,6 +106,7 @@ def _indexes_by_uid(ctx: Context, name: str) -> dict[str, int]:
 
 
 def _age_order(pod: PoolPod) -> tuple[str, str]:
+    """A sort key: the oldest pod first."""
     return pod.created, pod.name
 
 
@@ -117,7 +118,7 @@ def free_places(ctx: Context, name: str) -> list[PoolPod]:
     completion index 0) offers a place, and only in these cases:
     - All pods of the spare Job are ready, and none of them is labeled with the key of another Job, for which it would
       keep the domain (`spare_domains`).
-    - A leader with a scheduling gate was nominated to the node before, and did not lose its gate yet.
+    - A leader that still has a scheduling gate is nominated to the node.
     """
     observed = ctx.observed
     spare_jobs = {
@@ -162,9 +163,9 @@ def promise_places(ctx: Context, draft: StatusDraft, lost_pods: Iterable[PodOnTa
         *((uid, pod.name) for uid, pod in failed_pods if not pod.deleting),
     ]
     children = (*ctx.children.active, *ctx.children.failed, *ctx.children.previous)
-    jobs = {child.job.metadata.uid: child.replicated_job for child in children}
+    names_by_uid = {child.job.metadata.uid: child.replicated_job for child in children}
     for name in replicated_jobs_with_spares(ctx):
-        lost_ranks = [rank_of(pod) for uid, pod in pods_to_replace if jobs.get(uid) == name]
+        lost_ranks = [rank_of(pod) for uid, pod in pods_to_replace if names_by_uid.get(uid) == name]
         if is_exclusive(ctx, name):  # a Job moves as a whole, led by its leader
             lost_ranks = [leader_rank_of(rank) for rank in lost_ranks]
         indexes = _indexes_by_uid(ctx, name)

@@ -91,7 +91,7 @@ class Stages:
         """Whether the ReplicatedJob has to wait in an ordered start."""
         return self._first_unstarted is not None and self._position[name] > self._position[self._first_unstarted]
 
-    def startable_jobs(self) -> Iterator[ReplicatedJob]:
+    def startable_replicated_jobs(self) -> Iterator[ReplicatedJob]:
         """The ReplicatedJobs that may start now.
 
         In an ordered start, the last of them is the first ReplicatedJob that has not started.

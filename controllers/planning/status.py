@@ -45,9 +45,10 @@ class StatusDraft:
     def set_condition(
         self, kind: str, *, true: bool, reason: str, message: str, event_type: str = "Normal", add_false: bool = False
     ) -> bool:
-        """Set a condition. If it changes, add an event of the same reason and message, and return True.
+        """Set the condition of type `kind`. Returns whether the condition changes.
 
-        A condition that does not exist is added with status False only if `add_false`.
+        A change adds an event with the same reason and message. A condition that does not exist yet is added with
+        status False only if `add_false` is set.
         """
         new = Condition(
             type=kind,

@@ -30,24 +30,24 @@ _REPORT = re.compile(r"(?P<code>[1-9][0-9]{0,2}) (?P<reason>[A-Za-z]{1,32})(?:\n
 
 
 class WorkerFailure(NamedTuple):
-    """A failed worker: its Job (`child`), its pod and container, and the attempt in which it is to start again."""
+    """A failed worker: its Job (`child`), its container and pod, and the attempt in which it is to start again."""
 
     child: Child
-    pod: FailedContainer
+    container: FailedContainer
     attempt: int
 
     def add_to(self, entry: FailedAttempt) -> FailedAttempt:
         """The entry of `status.attemptHistory` with this Job, pod and exit code, and a message if it has none."""
-        pod = self.pod
+        container = self.container
         return msgspec.structs.replace(
             entry,
-            message=entry.message or str(pod),
+            message=entry.message or str(container),
             failed_job=self.child.name,
-            pod=pod.pod,
-            node=pod.node,
-            container=pod.container,
-            exit_code=pod.exit_code,
-            termination_message=pod.message,
+            pod=container.pod,
+            node=container.node,
+            container=container.container,
+            exit_code=container.exit_code,
+            termination_message=container.message,
         )
 
 
@@ -95,7 +95,7 @@ def deciding_rule(rules: Iterable[FailurePolicyRule], failure: WorkerFailure) ->
     If no rule matches, the set restarts in place. A rule about reasons or messages of Jobs, or about reasons of pods,
     only matches failed Jobs, and no failed worker.
     """
-    end = Ended(failure.pod.container, failure.pod.exit_code or 0)
+    end = Ended(failure.container.container, failure.container.exit_code or 0)
     for rule_index, rule in enumerate(rules):
         needs_failed_job = rule.on_job_failure_reasons or rule.on_job_failure_message_patterns or rule.on_pod_reasons
         targets = rule.target_replicated_jobs
@@ -108,4 +108,4 @@ def deciding_rule(rules: Iterable[FailurePolicyRule], failure: WorkerFailure) ->
 
 def as_worker_failure(failure: WorkerFailure, now: str) -> Child:
     """A copy of the Job with the condition Failed, because of the worker."""
-    return as_failed(failure.child, REASON, str(failure.pod), now)
+    return as_failed(failure.child, REASON, str(failure.container), now)

@@ -38,7 +38,7 @@ def create_jobs(ctx: Context) -> Partial:
     unreadable_jobs = _wanted_names(ctx, ctx.observed.unreadable)
     names_in_use = {job.metadata.name for job in ctx.children.unrecognized} | (ctx.leftovers or frozenset())
     cache_wait = _cache_wait(ctx)
-    for rjob in ctx.stages.startable_jobs() if _may_create(ctx) and cache_wait is None else ():
+    for rjob in ctx.stages.startable_replicated_jobs() if _may_create(ctx) and cache_wait is None else ():
         jobs, foreign_names = ctx.ranges[rjob.name], foreign_jobs.get(rjob.name, {})
         indexes_in_use = foreign_names.keys() | unreadable_jobs.get(rjob.name, {}).keys()
         job_budget = max(ctx.job_budget - len(creations), 0)

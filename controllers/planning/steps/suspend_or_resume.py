@@ -58,7 +58,7 @@ def _resume(ctx: Context) -> Partial:
         else:
             suspended.setdefault(child.replicated_job, []).append(child)
     patches: list[PatchJob] = []
-    for rjob in ctx.stages.startable_jobs() if suspended else ():
+    for rjob in ctx.stages.startable_replicated_jobs() if suspended else ():
         children = suspended.get(rjob.name, [])
         patches += _resume_patches(ctx, ctx.ranges[rjob.name], children, ctx.job_budget - len(patches))
     return Partial(actions=tuple(patches), requeue_after=min(waits, default=None))

@@ -12,11 +12,12 @@ from api.jobset_status import FailedNode
 from kube.model.meta import JSON, age
 
 GATE = "JobSetAvoidNodes"
+"""The feature gate of `failurePolicy.avoidNodes`."""
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def recent_failures(js: JobSet, now: str) -> tuple[FailedNode, ...]:
-    """The nodes whose failures still count, in the order of their last failure."""
+    """The nodes whose last failure is less than `avoidNodes.forSeconds` ago, in the order of these failures."""
     policy = js.failure_policy.avoid_nodes
     if policy is None:
         return ()
@@ -33,12 +34,12 @@ def nodes_to_avoid(js: JobSet, now: str) -> tuple[FailedNode, ...]:
 
 
 def avoided_node_names(annotations: dict[str, str]) -> frozenset[str]:
-    """Names of the nodes that pods of a Job with these annotations keep away from."""
+    """Names of the nodes that the pods of a Job keep away from. `annotations`: those of the Job."""
     return frozenset(filter(None, annotations.get(keys.AVOIDED_NODES, "").split(",")))
 
 
 def with_avoided_nodes(job: JSON, nodes: Sequence[FailedNode]) -> JSON:
-    """The Job with a node affinity against these nodes and, in exclusive placement, against their domains."""
+    """The Job with a node affinity against these nodes and, in exclusive placement, against their topology domains."""
     if not nodes:
         return job
     meta, template = job["metadata"], job["spec"]["template"]
@@ -68,16 +69,16 @@ def with_avoided_nodes(job: JSON, nodes: Sequence[FailedNode]) -> JSON:
 
 
 def _with_requirements(term: JSON | None, labels: list[JSON], fields: list[JSON]) -> JSON:
-    """The node selector term with these requirements added; a new term if `term` is None.
+    """The node selector term with these requirements about labels and fields added; a new term if `term` is None.
 
     Terms are alternatives. A term without requirements matches no node, so it is not changed.
     """
     if term is not None and not (term.get("matchExpressions") or term.get("matchFields")):
         return term
-    old_term = term or {}
-    expressions = [*(old_term.get("matchExpressions") or []), *labels]
+    user_term = term or {}
+    expressions = [*(user_term.get("matchExpressions") or []), *labels]
     return {
-        **old_term,
+        **user_term,
         **({"matchExpressions": expressions} if expressions else {}),
-        "matchFields": [*(old_term.get("matchFields") or []), *fields],
+        "matchFields": [*(user_term.get("matchFields") or []), *fields],
     }

@@ -1,9 +1,7 @@
-"""Builds the JSON bodies of the objects that a JobSet creates. Pure.
+"""Builds the JSON bodies of the children of a JobSet: Jobs, the Service and volume claims. Pure.
 
-See docs/reference/names-and-labels.md.
-
-The controller, dry runs and offline tools get the same bytes for the same JobSet. Parts of a template that do not
-change are shared with the JobSet, not copied, so callers must not edit a body.
+docs/reference/names-and-labels.md describes these bodies. The controller, dry runs of admission and offline tools get
+the same bodies for the same JobSet. A body shares parts with the templates of the JobSet, so callers must not edit it.
 """
 
 from typing import NamedTuple
@@ -40,9 +38,11 @@ def owner_reference(js: JobSet) -> JSON:
 def job_labels(
     js: JobSet, jobs: JobRange, position: JobPosition, *, global_replicas: int, job_restart_attempt: int | None
 ) -> dict[str, str]:
-    """The keys and values that the Job and its pods get both as labels and as annotations.
+    """The labels of a Job and its pods, which are also their annotations.
 
-    See docs/reference/names-and-labels.md#labels-and-annotations. If `job_restart_attempt` is None, its key is absent.
+    See docs/reference/names-and-labels.md#labels-and-annotations. `position`: the Job. `jobs`: all Jobs of its
+    ReplicatedJob. `global_replicas`: the number of all Jobs of the JobSet. `job_restart_attempt`: how often the Job
+    was restarted alone; None: the label is absent.
     """
     rjob = position.replicated_job
     labels = {
@@ -68,10 +68,11 @@ def job_labels(
 
 
 def placement_annotations(js: JobSet, rjob: ReplicatedJob) -> dict[str, str]:
-    """The annotations of exclusive placement for a ReplicatedJob. Its own take precedence over those of the JobSet.
+    """The annotations of a ReplicatedJob about exclusive placement, by which each Job has a topology domain for itself.
 
-    See docs/reference/names-and-labels.md#annotations-alone. The node-selector key counts only at a level that also
-    has the exclusive key, so the two strategies never mix.
+    See docs/reference/names-and-labels.md#annotations-alone. Annotations of the ReplicatedJob take precedence over
+    those of the JobSet. The annotation for the node-selector strategy counts only if the same object also has the
+    annotation for exclusive placement.
     """
     placement: dict[str, str] = {}
     for annotations in (js.metadata.annotations, rjob.annotations):
@@ -82,9 +83,9 @@ def placement_annotations(js: JobSet, rjob: ReplicatedJob) -> dict[str, str]:
 
 
 def affinity_topology(js: JobSet, rjob: ReplicatedJob) -> str | None:
-    """The topology by which affinity places the Jobs of a ReplicatedJob exclusively; None if it does not.
+    """The key of the topology label if affinity places the Jobs of a ReplicatedJob exclusively; else None.
 
-    The annotation may also be on the pod template. Admission refuses the node-selector annotation there.
+    The annotation with the key may also be on the pod template. The annotation for the node-selector strategy may not.
     """
     placement = placement_annotations(js, rjob)
     if keys.NODE_SELECTOR_STRATEGY in placement:
@@ -93,7 +94,10 @@ def affinity_topology(js: JobSet, rjob: ReplicatedJob) -> str | None:
 
 
 class Counters(NamedTuple):
-    """Counts for one Job: its own restarts, and the execution attempts of its set; None for a Job of a new JobSet."""
+    """Counters for labels and annotations of a Job; None: no counter is given.
+
+    `job_restarts`: how often the Job was restarted alone. `execution_attempts`: how often the JobSet has been started.
+    """
 
     job_restarts: int | None = None
     execution_attempts: int | None = None
@@ -111,11 +115,10 @@ def build_job(
     gates: FeatureGates = DEFAULT_GATES,
     counters: Counters = NO_COUNTERS,
 ) -> JSON:
-    """The body of one child Job (docs/reference/names-and-labels.md#jobs); without `counters`, of a new JobSet.
+    """The body of one Job (docs/reference/names-and-labels.md#jobs).
 
-    The controller, dry runs of admission and `jobset render` call it. Feature gates change Jobs only here. With the
-    gate RestartJob off, a Job keeps the counter of restarts that it already has. For a Job in a scheduling group,
-    `job_in_group` changes the result.
+    `layout`, `jobs`, `position`: all Jobs of the JobSet, the Jobs of the ReplicatedJob, and the Job itself. Without
+    `counters`, the Job is one of a new JobSet. With the gate RestartJob off, a given count of restarts is kept.
     """
     restarts, attempt = counters
     if gates["RestartJob"] and restarts is None:
@@ -151,28 +154,31 @@ def build_job(
 
 
 def _is_suspended(js: JobSet, rjob: ReplicatedJob, gates: FeatureGates) -> bool:
-    """Whether a new Job is suspended. If another controller suspends the Jobs, the template decides."""
+    """Whether a new Job is suspended. If another controller resumes the Jobs one by one, the template decides."""
     return bool(js.spec.suspend) or (leaves_suspension_to_others(js, gates) and rjob.job_spec.get("suspend") is True)
 
 
 def job_in_group(job: JSON, template: str, name: str) -> JSON:
-    """The Job with pods that are members of the PodGroup `name`, which was made from `template`."""
+    """The Job with pods that are members of the PodGroup `name`.
+
+    `template`: the name of the template in the Workload from which the PodGroup was made (`api.gangs`).
+    """
     meta, spec = job["metadata"], job["spec"]
-    pods = spec["template"]
+    pod_template = spec["template"]
     return {
         **job,
         "metadata": {**meta, "annotations": {**meta["annotations"], keys.GROUP_TEMPLATE: template}},
         "spec": {
             **spec,
-            "template": {**pods, "spec": {**pods["spec"], "schedulingGroup": {"podGroupName": name}}},
+            "template": {**pod_template, "spec": {**pod_template["spec"], "schedulingGroup": {"podGroupName": name}}},
         },
     }
 
 
 def with_priority(job: JSON, priorities: Priorities) -> JSON:
-    """The Job with a label in its pod template that has the pods' priority, so that no webhook has to add the label.
+    """The Job whose pod template has a label with the priority of the pods.
 
-    By that label, exclusive placement keeps Jobs of one priority apart. The node-selector strategy does not need it.
+    Exclusive placement keeps Jobs with the same label apart. With the node-selector strategy, there is no such label.
     """
     template = job["spec"]["template"]
     priority = priorities.priority_of(template["spec"])
@@ -190,10 +196,10 @@ def with_pod_label(job: JSON, key: str, value: str) -> JSON:
 
 
 def built_pod_spec(js: JobSet, rjob: ReplicatedJob) -> JSON:
-    """The pod spec of a ReplicatedJob: the template's pod spec, with what the JobSet adds to each pod.
+    """The pod spec of the template of a ReplicatedJob, with the subdomain, volumes and agent that the JobSet adds.
 
-    Additions to a list follow the template's own entries. Rules of policies check this spec. What depends on a gate or
-    on another ReplicatedJob is added later: variables with the number of Jobs, and the affinity of spares.
+    Added items of a list follow the template's own items. Rules of JobSetPolicies check this spec. Later, `build_job`
+    adds what depends on feature gates or on other ReplicatedJobs.
     """
     spec: JSON = rjob.pod_spec
     if js.dns_enabled:
@@ -205,7 +211,7 @@ def built_pod_spec(js: JobSet, rjob: ReplicatedJob) -> JSON:
 
 
 def pod_template(js: JobSet, position: JobPosition, labels: dict[str, str], annotations: dict[str, str]) -> JSON:
-    """The pod template of one child Job: the user's template, with our keys and what the JobSet adds to pods."""
+    """The pod template of one Job: the user's template with what the JobSet adds to it."""
     template: JSON = position.replicated_job.job_spec.get("template") or {}
     meta: JSON = template.get("metadata") or {}
     spec = built_pod_spec(js, position.replicated_job)

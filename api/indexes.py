@@ -1,7 +1,7 @@
-"""Sets of Job indexes, and their text in the form of `completedIndexes` of batch/v1, such as `1,3-5,7`. Pure.
+"""Sets of indexes of Jobs, and their text form in the status of a JobSet, such as `1,3-5,7`. Pure.
 
-A set is stored as intervals, so that it needs no more memory than its text. Any client may have written a text such as
-`0-2147483646`.
+The text form is that of `completedIndexes` in batch/v1. A set is stored as intervals, so it needs no more memory than
+its text. This is important, since any client may have written a text such as `0-2147483646`.
 
 A text of more than `MAX_TEXT_BYTES` is written as a bitmap if the bitmap is shorter: `bits:`, and base64 of bytes in
 which bit i of byte b (the lowest bit is 0) stands for index 8b + i. So every second index of 100,000 Jobs takes 16 KiB
@@ -16,17 +16,17 @@ from collections.abc import Set as AbstractSet
 from itertools import chain, pairwise
 
 _INDEX_OR_INTERVAL = re.compile(r"(?<![^,])([0-9]{1,10})(?:-([0-9]{1,10}))?(?![^,])", re.ASCII)
-"""An index or an interval, between commas."""
+"""An index or an interval, with a comma or nothing before and after it."""
 
 MAX_TEXT_BYTES = 4096
-"""Bytes up to which a text is written for people to read, never as a bitmap."""
+"""A text of at most this many bytes is never written as a bitmap, so that people can read it."""
 
 MAX_BYTES_OF_TEXTS = 32_768
-"""Bytes of all such texts of one JobSet. If the set has more than eight ReplicatedJobs, each gets an equal part."""
+"""Bytes of all texts of one JobSet, which has a text for each ReplicatedJob. With more than eight, each gets less."""
 
 _BITS = "bits:"
 _MAX_BITS = 1 << 21
-"""A bitmap of more bits is not read. It names Jobs that no set may have, and needs more memory than its text."""
+"""A bitmap of more bits is ignored. It has indexes of Jobs that no JobSet can have."""
 
 
 class Indexes(AbstractSet[int]):
@@ -100,7 +100,7 @@ _NONE = Indexes()
 
 
 def max_text_bytes(text_count: int) -> int:
-    """The most bytes of each of so many texts. A longer text becomes a bitmap, if the bitmap is shorter."""
+    """The most bytes of one text in a JobSet with so many texts. A longer text becomes a bitmap if that is shorter."""
     return min(MAX_TEXT_BYTES, MAX_BYTES_OF_TEXTS // max(text_count, 1))
 
 

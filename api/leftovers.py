@@ -1,7 +1,10 @@
-"""Leftover pods: pods of earlier attempts, which have to end before their Job is created again. Pure.
+"""Leftover pods: pods of deleted Jobs, which have to end before the Jobs are created again. Pure.
+
+A restart deletes Jobs and creates new Jobs with the same names. Two processes with the same rank must not run at the
+same time. So a new Job waits until the pods of the old Job have ended.
 
 Any user who may create pods can write the labels and the owner reference of a pod. So a pod counts only if its owner
-reference names a Job of the set, and only as long as it can still run.
+reference names a Job of the JobSet, and only as long as it can still run.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +16,7 @@ from api.owners import owning_job
 from kube.model.meta import Base, Identity, OwnerReference
 
 Leftovers = Mapping[str, frozenset[str]]
-"""By name of the Job that waits for leftover pods, the UIDs of the Jobs that own the pods."""
+"""The UIDs of the deleted Jobs that own leftover pods, by the name of the Job."""
 
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that may run. The kubelet reports the end of a pod only when no container runs any more."""
@@ -27,10 +30,10 @@ class PodMeta(Identity, frozen=True, kw_only=True):
 
     @property
     def is_only_finalized(self) -> bool:
-        """Whether only a finalizer keeps the API server from removing the pod.
+        """Whether the pod runs no containers any more, and only a finalizer delays its removal.
 
-        This is the case if the kubelet has ended the containers, if the pod never had any, or if the deletion was
-        forced.
+        The grace period is 0 once the kubelet has ended the containers, for a pod without a node, and after a forced
+        deletion.
         """
         return self.deletion_timestamp is not None and self.deletion_grace_period_seconds == 0
 
@@ -42,7 +45,7 @@ class LeftoverPod(Base, frozen=True, kw_only=True):
 
 
 def owner_to_wait_for(js: JobSet) -> Callable[[LeftoverPod], OwnerReference | None]:
-    """A function that returns the owner of a pod if a Job of the owner's name has to wait until the pod is gone."""
+    """A function that returns the Job that owns a leftover pod of the JobSet; None for any other pod."""
     is_job_name = job_name_predicate(js)
 
     def owner_of(pod: LeftoverPod) -> OwnerReference | None:
@@ -53,5 +56,5 @@ def owner_to_wait_for(js: JobSet) -> Callable[[LeftoverPod], OwnerReference | No
 
 
 def without_owners(leftovers: Leftovers, uids: AbstractSet[str]) -> Leftovers:
-    """The leftover pods without those of the Jobs with these UIDs. Another Job of the same name keeps its pods."""
+    """`leftovers` without the Jobs with these UIDs."""
     return {name: other_uids for name, owner_uids in leftovers.items() if (other_uids := owner_uids - uids)}

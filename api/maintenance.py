@@ -1,4 +1,8 @@
-"""The policy by which a JobSet leaves nodes before they go. See docs/concepts/node-maintenance.md."""
+"""`failurePolicy.maintenance`: moves a JobSet to other nodes before its nodes are taken down for maintenance.
+
+A node in maintenance has a taint that the user names, or evicts pods of the JobSet (docs/concepts/node-maintenance.md).
+`make generate` turns these records into a part of the CRD.
+"""
 
 from typing import Annotated, Final
 

@@ -1,8 +1,10 @@
-"""Nodes and the pods on them, for sets with `failurePolicy.nodeFailure` or `maintenance`.
+"""Small records of nodes and of pods on nodes, for the caches of `failurePolicy.nodeFailure` and `maintenance`.
 
-There may be tens of thousands of each, so a record has only a few hundred bytes, and equal texts are stored once. Each
-record is its own metadata, since it has the fields by which a store identifies an object. No object is written from
-these records.
+A JobSet with one of these fields restarts when a node of its pods fails, or is taken down for maintenance.
+
+A cluster may have tens of thousands of nodes and pods, so a record takes a few hundred bytes, and equal texts are
+stored once. The cache reads the identity of an object from its `metadata`. These records have the identity among their
+own fields, so `metadata` is the record itself. They are never written back to the API server.
 """
 
 from collections.abc import Callable
@@ -17,7 +19,7 @@ from api.pod import DetailedPod
 from kube.model.meta import Base, OwnerReference
 
 FAILURE_TAINTS = ("node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service")
-"""Taints of Kubernetes on a node that is unreachable or switched off."""
+"""Keys of the taints of a node that is unreachable (set by Kubernetes), or switched off (set by an administrator)."""
 
 
 class _NodeMeta(Base, frozen=True, kw_only=True):
@@ -45,9 +47,9 @@ class DetailedNode(Base, frozen=True, kw_only=True):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A node with its taints, as key and time (RFC 3339 or ""). `taints`: the taints that count as a failure.
+    """A node with its taints, each with its key and when it was added (RFC 3339, or "" if unknown).
 
-    `other_taints`: all other taints, if they are cached.
+    `taints`: the taints by which the node counts as failed. `other_taints`: all other taints, if they are cached.
     """
 
     name: str
@@ -66,9 +68,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def node_transform(taint_keys: frozenset[str], *, keep_others: bool = False) -> Callable[[DetailedNode], Node]:
-    """A transform that keeps the taints with these keys of a node, each key once and with its earliest time.
+    """A function that returns the record of a node, with each key of a taint once and with its earliest time.
 
-    `keep_others`: also keep all other taints, in a separate field.
+    `taint_keys`: keys of the taints by which a node counts as failed. `keep_others`: whether other taints are kept.
     """
 
     def to_node(node: DetailedNode) -> Node:
@@ -90,7 +92,10 @@ def node_transform(taint_keys: frozenset[str], *, keep_others: bool = False) -> 
 
 
 class JobPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod that a Job controls. `jobset`, `jobset_uid`: labels that any user may write. `node`: "" if not bound."""
+    """A pod that a Job controls. `node`: name of its node; empty until the pod is bound.
+
+    `jobset`, `jobset_uid`: the labels with name and UID of the JobSet, which any user may write.
+    """
 
     namespace: str
     name: str
@@ -125,17 +130,19 @@ def job_pod_fields(pod: DetailedPod, owner: OwnerReference) -> dict[str, Any]:
 
 EVICTION = "EvictionByEvictionAPI"
 TAINT_EVICTION = "DeletionByTaintManager"
-"""Reasons of the condition DisruptionTarget: a client has evicted the pod by the Eviction API, or the pod does not
-tolerate a taint NoExecute."""
+"""Reasons of the pod condition DisruptionTarget: the Eviction API has evicted the pod, or the pod does not tolerate a
+taint with effect NoExecute."""
 
 
 class BoundPod(JobPod, frozen=True, kw_only=True, gc=False):
     """A pod that is bound to a node.
 
-    - `topology`, `domain`: key and value of the topology label in exclusive placement; a leader has no domain.
-    - `disruption`: `EVICTION` or `TAINT_EVICTION` if the pod is being deleted for that reason and has not succeeded;
+    - `job`: name of the Job. `deleting`: whether the pod is being deleted. `ended`: whether it has succeeded or failed.
+    - `topology`, `domain`: in exclusive placement, the key and the value of the node label that the pod's node selector
+      selects. The leader of a Job, which is its pod with completion index 0, has no domain.
+    - `disruption`: `EVICTION` or `TAINT_EVICTION` if the pod is being deleted for this reason and has not succeeded;
       else empty.
-    - `tracked`: whether the pod has the finalizer of the Job controller.
+    - `tracked`: whether the pod has the finalizer of the Job controller, which has not counted its end yet.
     """
 
     job: str
@@ -148,7 +155,7 @@ class BoundPod(JobPod, frozen=True, kw_only=True, gc=False):
 
 
 def bound_pod(pod: DetailedPod) -> BoundPod | None:
-    """The cached record of a pod; None if it has no node or Job, or if it has ended and is not being deleted."""
+    """The record of a pod; None if it has no node or no Job, or if it has ended and is not being deleted."""
     meta, owner = pod.metadata, owning_job(pod.metadata)
     deleting, ended = meta.deletion_timestamp is not None, pod.status.phase in {"Succeeded", "Failed"}
     if not pod.spec.node_name or owner is None or (ended and not deleting):

@@ -1,7 +1,7 @@
-"""Finds the owner that controls an object. Pure.
+"""Finds the JobSet or the Job that controls an object, by the object's owner references. Pure.
 
-An owner is in the namespace of the object, and a UID of an object in another namespace refers to nothing. So callers
-compare UIDs of one namespace only.
+An owner is in the same namespace as the object. Any user can write the UID of an object in another namespace into an
+owner reference, so callers compare only UIDs of the same namespace.
 """
 
 from collections.abc import Iterable

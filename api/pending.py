@@ -1,4 +1,7 @@
-"""Finds out why a pod does not run or keeps failing, from messages of the kubelet and kube-scheduler."""
+"""Finds out why a pod does not run or keeps failing, from its status. Pure.
+
+The kubelet and kube-scheduler write their reasons and messages into the status.
+"""
 
 import re
 from typing import NamedTuple
@@ -12,13 +15,13 @@ MAX_WORDS = 400
 _NO_NODE_FITS = re.compile(r"0/[0-9]+ nodes are available: ")
 """The beginning of messages of kube-scheduler."""
 _STARTING = {"", "ContainerCreating", "PodInitializing"}
-"""Reasons of a waiting container that are not problems."""
+"""Reasons of a waiting container that starts without problems."""
 RESTARTED_BY_POD = "RestartingAllContainers"
 """Reason of a container that ended because all containers of its pod restart. It is not a failure of that container."""
 
 
 class Trouble(NamedTuple):
-    """Why a container does not run. `last_end`: how its last run ended, in words; empty if it has not run."""
+    """Why a container does not run. `last_end`: how its last run ended, as a text; empty if it has not run."""
 
     container: str
     reason: str
@@ -94,10 +97,10 @@ def is_unschedulable(pod: DetailedPod) -> bool:
 
 
 def may_lack_a_node(pod: DetailedPod) -> bool:
-    """Whether a pod has no node, and might find a node with another node affinity.
+    """Whether a pod has no node, and might find one if its node affinity were different.
 
-    The message of kube-scheduler says which requirements the nodes fail first. Messages of other schedulers are not
-    understood, so any pod without a node then counts.
+    kube-scheduler's message says so with "affinity/selector". This program does not understand messages of other
+    schedulers, so the answer for their pods without a node is always True.
     """
     scheduled = pod.status.condition("PodScheduled")
     message = scheduled.message if scheduled is not None else ""

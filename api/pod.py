@@ -1,10 +1,11 @@
-"""Records of core/v1 Pods. They have the fields that decisions read; the decoder drops all other fields.
+"""Records of core/v1 Pods, with the fields that this program reads. The decoder drops all other fields.
 
-- `Pod` is cached for all pods of all JobSets (gate InPlaceRestart), and takes a few hundred bytes.
-- `DetailedPod` is read when a decision needs it, and not cached. `PodMetadata` is a pod without spec and status.
-- `api.topology`, `api.nodes` and `api.spare_pods` make smaller records of these for caches.
+- `Pod` takes a few hundred bytes. With the feature gate InPlaceRestart, all pods of all JobSets are cached as `Pod`.
+- `DetailedPod` has more fields, and is requested only when a decision needs it. `PodMetadata` has only metadata.
+- `api.topology`, `api.nodes` and `api.spare_pods` make small records for other caches from these two records.
 
-No pod is written from these records. `webhooks.pod.subject` reads pods that are about to be stored.
+These records are never written back to the API server. In exclusive placement, the leader of a Job is its pod with
+completion index 0, and the other pods are its followers (`api.exclusive`).
 """
 
 import msgspec
@@ -15,11 +16,11 @@ from kube.model.meta import Base, Identity
 DEFAULT_SCHEDULER = "default-scheduler"
 
 LONGEST_REPORT = 1024
-"""At most this many characters of an annotation, which may have 256 KiB, are cached."""
+"""At most this many characters of an annotation are cached. An annotation may have 256 KiB."""
 
 
 class Reports(Base, frozen=True, kw_only=True):
-    """The annotations by which the agent for restarts in place reports. None: absent."""
+    """The annotations that the agent for restarts in place writes on its pod (`api.restart_agent`). None: absent."""
 
     in_place_restart_attempt: str | None = msgspec.field(name=keys.IN_PLACE_RESTART_ATTEMPT, default=None)
     in_place_restart_failure: str | None = msgspec.field(name=keys.IN_PLACE_RESTART_FAILURE, default=None)
@@ -27,7 +28,7 @@ class Reports(Base, frozen=True, kw_only=True):
 
 
 class CachedPodMeta(Identity, frozen=True, kw_only=True):
-    """The metadata of a cached pod, with what its agent reports."""
+    """The metadata of a cached pod, with the reports of its agent."""
 
     deletion_timestamp: str | None = None
     annotations: Reports = Reports()
@@ -69,7 +70,7 @@ class CachedPodSpec(Base, frozen=True, kw_only=True):
 
 
 class Pod(Base, frozen=True, kw_only=True):
-    """A pod as it is cached."""
+    """A pod in the cache."""
 
     metadata: CachedPodMeta
     spec: CachedPodSpec = CachedPodSpec()
@@ -108,7 +109,7 @@ def with_short_reports(pod: Pod) -> Pod:
 
 
 class PodLabels(Base, frozen=True, kw_only=True):
-    """The labels that are read; empty: absent."""
+    """The labels that this program reads; empty: absent."""
 
     jobset: str = msgspec.field(name=keys.JOBSET_NAME, default="")
     jobset_uid: str = msgspec.field(name=keys.JOBSET_UID, default="")
@@ -121,9 +122,10 @@ class PodLabels(Base, frozen=True, kw_only=True):
 
 
 class PodAnnotations(Base, frozen=True, kw_only=True):
-    """The annotations that are read. None: absent.
+    """The annotations that this program reads. None: absent.
 
-    `index_failures`: how often the pod's completion index had failed before, if the Job counts that.
+    `index_failures`: how many earlier pods with the same completion index have failed, if the Job counts them
+    (backoffLimitPerIndex).
     """
 
     jobset: str | None = msgspec.field(name=keys.JOBSET_NAME, default=None)
@@ -134,7 +136,7 @@ class PodAnnotations(Base, frozen=True, kw_only=True):
 
 
 class PodMeta(Identity, frozen=True, kw_only=True):
-    """The metadata of a pod that is read. Times are RFC 3339."""
+    """The fields of a pod's metadata that this program reads. Times are RFC 3339."""
 
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
@@ -265,7 +267,7 @@ class PodStatus(Base, frozen=True, kw_only=True):
 
 
 class DetailedPod(PodMetadata, frozen=True, kw_only=True):
-    """A pod as it is read when a decision needs it. Never cached."""
+    """A pod that is requested when a decision needs it. It is never cached."""
 
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
@@ -282,7 +284,7 @@ class DetailedPod(PodMetadata, frozen=True, kw_only=True):
 
     @property
     def awaits_leader(self) -> bool:
-        """Whether the pod has the scheduling gate of exclusive placement, so that it cannot be misplaced."""
+        """Whether the pod has the scheduling gate of exclusive placement, which holds followers without a domain."""
         return any(gate.name == keys.PLACEMENT_GATE for gate in self.spec.scheduling_gates)
 
     @property

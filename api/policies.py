@@ -24,6 +24,7 @@ MAX_FAILED_NODES: Final = 32
 PodReason = Annotated[str, doc("A reason.", maxLength=256)]
 ExitCode = Annotated[int, doc("An exit code other than 0, which is not a failure.", minimum=1, **INT32)]
 
+# Messages and rules of the CRD. The share is `minSucceeded` of the success policy.
 ANY_WITH_SHARE = "minSucceeded and operator Any exclude each other: Any means one Job; keep All beside minSucceeded"
 SHARE_RULE: Final = {"rule": "!has(self.minSucceeded) || self.operator != 'Any'", "message": ANY_WITH_SHARE}
 

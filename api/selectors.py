@@ -15,5 +15,5 @@ def one_of(key: str, values: Sequence[str]) -> str:
 
 
 def other_attempts_selector(js: JobSet) -> str:
-    """The selector of Jobs of a JobSet, and their pods, that are not of its current attempt."""
+    """The selector of the Jobs and pods of earlier attempts of a JobSet. Each restart begins a new attempt."""
     return f"{keys.JOBSET_UID}={js.metadata.uid},{keys.RESTART_ATTEMPT} notin ({js.status.restarts})"

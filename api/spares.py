@@ -3,7 +3,9 @@
 A ReplicatedJob with `spareFor` has spares. Their pods only wait. A place is what such a pod occupies on its node: the
 requested resources, and the pulled images. If a pod of the other ReplicatedJob loses its node, a spare pod is deleted,
 and the pod that comes instead of the lost pod gets its place. Meanwhile the place is promised in the status of the
-JobSet. The promise names the rank of the lost pod, which is its name without the random suffix.
+JobSet. The promise names the rank of the lost pod, which is its name without the random suffix. In exclusive placement,
+where each Job has a topology domain for itself, the promise is to the leader of a Job, which is its pod with completion
+index 0. The other pods are its followers.
 
 Spares do not run the user's program. So code that counts the Jobs of a JobSet counts the Jobs of its `running_part`.
 """
@@ -34,13 +36,14 @@ _FLAVOR_FIELDS: Final = ("nodeSelector", "tolerations")
 COUNTED_PREFIX: Final = "="
 """The first character of a `counted_place_note`. No rank begins with it."""
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+"""The field of an affinity with the terms that kube-scheduler must obey."""
 _NUMBERS_OF_PODS: Final = ("parallelism", "completions")
 JOB_FIELDS: Final = (*_NUMBERS_OF_PODS, "completionMode")
 """Fields of a Job spec that decide how many pods the Job has, and how it numbers them."""
 
 
 def spares_of(js: JobSet) -> tuple[ReplicatedJob, ...]:
-    """The ReplicatedJobs of the set that are spares."""
+    """The ReplicatedJobs of the JobSet whose Jobs are spares."""
     return tuple(rjob for rjob in js.spec.replicated_jobs if rjob.spare_for)
 
 
@@ -59,7 +62,7 @@ def running_part(js: JobSet) -> JobSet:
 
 
 def has_nodes_of(spare: ReplicatedJob, js: JobSet) -> bool:
-    """Whether the pods of a spare select the same nodes as the pods for which they reserve places.
+    """Whether the pods of a ReplicatedJob of spares select the same nodes as the pods for which they reserve places.
 
     They do when a JobSet is created. But a queue such as Kueue may set other node selectors for each ReplicatedJob.
     """

@@ -1,4 +1,7 @@
-"""Finds defaults that a stored JobSet lacks because no webhook was called when it was created. Pure."""
+"""Finds fields of a stored JobSet that lack the default of the mutating webhook. Pure.
+
+They lack it if the API server did not call the webhook when the JobSet was created.
+"""
 
 from collections.abc import Iterator
 from typing import Any

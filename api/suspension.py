@@ -1,4 +1,6 @@
-"""Annotations of a JobSet that change how its Jobs are suspended (gate JobSetSuspensionOptions).
+"""Reads the annotations of a JobSet that change how its Jobs are suspended. Pure.
+
+The feature gate JobSetSuspensionOptions turns these annotations on.
 
 See docs/reference/lifecycle.md#jobs-that-another-controller-suspends.
 """

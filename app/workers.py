@@ -1,9 +1,9 @@
-"""The processes that serve admission on the manager's port (`webhook.workers`).
+"""Workers: additional processes that serve admission on the manager's port (setting `webhook.workers`).
 
 The manager forks the workers before it has an event loop or a thread, so that they share the memory of the program. A
-worker is a manager with webhooks only, and has its own client, caches and certificates. A socket pair connects each
-worker to the manager. The worker reports its answers, the manager sends commands, and each side notices when the other
-side ends.
+worker serves only webhooks, and has its own client, caches and certificates. A socket pair, the channel, connects it to
+the manager. The worker reports its answers, the manager sends commands of one byte, and each side notices when the
+other side ends.
 """
 
 import asyncio
@@ -82,13 +82,13 @@ class _PathCounts(msgspec.Struct, array_like=True):
 
 
 class ReportedMetrics(WebhookMetrics, PolicyMetrics, Protocol):
-    """The manager's metrics that its workers report to."""
+    """The metrics of the manager, to which the reports of its workers are added."""
 
 
 class _Report(msgspec.Struct, array_like=True):
-    """A report of a worker: counts of each path, the page for a command, and counts of decisions of policies.
+    """A report of a worker: the counts of each path, the page that a command has requested, and counts about policies.
 
-    `used_exceptions`: namespace, name and UID of exceptions that were used.
+    `decisions`: policy, rule, action and count. `used_exceptions`: namespace, name and UID of each exception.
     """
 
     paths: dict[str, _PathCounts]

@@ -1,5 +1,5 @@
-"""The manager. `process` has its processes and event loops, `run` the order in which the stages of one process start.
+"""The manager, which admits and reconciles JobSets. `process` starts its processes, each with an event loop.
 
-`supervisor` has the order in which a process stops. Each of the other files is a stage, or is shared by stages. Stages
-do not import each other: each gets its inputs as arguments and returns its results.
+A process starts in stages, such as filling its caches. `run` starts the stages in order, and `supervisor` stops them.
+Each other file is one stage, or is shared by stages. A stage does not import other stages: it gets arguments.
 """

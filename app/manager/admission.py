@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FOLLOWER_WAIT = 0.25
-"""Seconds that the admission of a follower waits for its leader to be scheduled."""
+"""Seconds that the review of a pod waits until the leader pod, whose topology domain the pod needs, has a node."""
 
 SYNC_TIMEOUT = 120.0
-"""Seconds within which the policies have to be read."""
+"""Seconds within which the stored JobSetPolicies have to be read."""
 
 
 async def start_webhooks(
@@ -56,7 +56,7 @@ async def start_webhooks(
     placement: PlacementWatches,
     shared: Shared,
 ) -> None:
-    """Serve admission in this process. Returns once the server answers. `source` provides the certificate."""
+    """Start the webhook server in this process. Returns once it answers. `source` keeps the certificate of `tls`."""
     metrics = shared.records or deps.metrics.webhooks
     app = await _webhook_app(deps, placement, metrics, await _policy_checks(deps, metrics, source))
     server = Server(app, shared.listener, tls)
@@ -70,10 +70,10 @@ async def start_webhooks(
 
 
 async def _policy_checks(deps: Deps, metrics: ReportedMetrics, source: CertificateSource) -> "PolicyChecks | None":
-    """The checks of policies, once the policies are read; None without the feature gate.
+    """The checks of JobSets against JobSetPolicies, once these are read; None without the feature gate.
 
-    Raises `kube.informer.SyncTimeoutError` if the policies are not read after `SYNC_TIMEOUT`, since a JobSet that they
-    deny must not pass.
+    Raises `kube.informer.SyncTimeoutError` if the policies are not read after `SYNC_TIMEOUT`. Without them, admission
+    would admit JobSets that they deny.
     """
     gates = deps.options.gates
     if not gates[GATE]:
@@ -101,7 +101,7 @@ async def _webhook_app(
     client = deps.client.with_limits(RequestLimits(rate_limits.qps, rate_limits.burst))
     cluster = ClusterChecks(client, dry_run=dry_run.enable, timeout=dry_run.budget, looked_up_kinds=looked_up_kinds)
     terms = await term_form(settings.exclusive_placement.terms, lambda: deps.client.raw("/version"))
-    # Until the leaders are listed, followers get the scheduling gate, so that no pod has to wait for the caches.
+    # Until leader pods are listed, other pods of their Jobs get a scheduling gate instead of waiting for the caches.
     promises = Promises(client) if deps.options.gates[SPARES] else None
     pods = pod_handlers(Domains(placement, FOLLOWER_WAIT), lambda: terms, promises)
     limits = SetLimits(settings.limits.jobs_per_set, settings.limits.pods_per_set)
@@ -116,9 +116,9 @@ async def _webhook_app(
 
 
 def with_placement_watch(handler: Handler, placement: PlacementWatches) -> Handler:
-    """The handler, which starts the watches at its first review of an exclusive JobSet or pod.
+    """The handler, which also starts the watches for exclusive placement at the first review that needs them.
 
-    So leaders and nodes are listed while the Jobs are created and their leaders are scheduled.
+    So leader pods and nodes are listed while the Jobs are created and their leader pods are scheduled.
     """
     loop = asyncio.get_running_loop()
 
@@ -131,9 +131,9 @@ def with_placement_watch(handler: Handler, placement: PlacementWatches) -> Handl
 
 
 async def term_form(setting: str, version: Callable[[], Awaitable[bytes]]) -> TermForm:
-    """The form of the affinity terms of leaders: the setting, or for `Auto` the form for the API server's version.
+    """The form of the affinity terms of leader pods. `setting`: `exclusivePlacement.terms`.
 
-    If the answer to /version cannot be read, it is the form that every API server understands.
+    For `Auto`, it depends on the API server's version. If that cannot be read, it is the form that all servers know.
     """
     if setting != "Auto":
         return TermForm(setting)

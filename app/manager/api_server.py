@@ -1,4 +1,4 @@
-"""The stage before the certificates: waits until the API server answers and serves JobSets."""
+"""The stage that waits until the API server answers and serves JobSets. Certificates and caches need it."""
 
 import asyncio
 import logging
@@ -38,26 +38,26 @@ class Waiting:
 DEFAULT = Waiting()
 
 
-async def await_jobsets(client: Client, waiting: Waiting = DEFAULT, *, alone: bool = True) -> None:
+async def await_jobsets(client: Client, waiting: Waiting = DEFAULT, *, is_worker: bool = False) -> None:
     """Wait until the API server answers and serves JobSets.
 
     Raises `StartError`, with what to do, if the API server does not serve JobSets. Raises `KubeError` for permanent
     errors: refused credentials, or a certificate that is not trusted.
 
-    Without `alone` it raises nothing. The manager, which has forked this process, then waits in the same way, logs what
-    is wrong, and ends both processes. So this process retries every error, and logs it only after `log_every`.
+    `is_worker`: whether the manager has forked this process to serve admission. The manager then waits in the same way,
+    and ends its workers at an error. So a worker raises nothing, and logs a problem only after `log_every`.
     """
     loop = asyncio.get_running_loop()
     began, has_warned = loop.time(), False
-    log_at = began if alone else began + waiting.log_every
+    log_at = began + waiting.log_every if is_worker else began
     for pause in waiting.pauses():
         try:
             if JOBSETS.plural in await client.served_resources(JOBSETS.api_version):
                 break
-            if alone:
+            if not is_worker:
                 raise StartError(NOT_SERVED)
         except KubeError as error:
-            if alone and not _is_temporary(error):
+            if not (is_worker or _is_temporary(error)):
                 raise
             if (now := loop.time()) >= log_at:
                 log.warning("waiting for the API server, which does not answer (%.0f s so far): %s", now - began, error)

@@ -37,15 +37,15 @@ async def fill_caches(deps: Deps, health: Health, placement: PlacementWatches) -
         failed_node_taints=settings.node_failure.taints,
     )
 
-    async def check() -> str | None:
+    async def unfilled_caches() -> str | None:
         return "; ".join(dict.fromkeys([*watches.unsynced_reasons, *placement.unsynced_reasons])) or None
 
-    async def crd() -> str | None:
+    async def missing_crd() -> str | None:
         return NOT_SERVED if watches.jobsets.not_served else None
 
     placement.begin_with(watches.jobs)
-    health.set_readiness("caches", check)
-    health.set_readiness("crd", crd)
+    health.set_readiness("caches", unfilled_caches)
+    health.set_readiness("crd", missing_crd)
     deps.supervisor.start(watches.run(), "watches")
     await watches.wait_synced(SYNC_TIMEOUT)
     await placement.wait_synced(SYNC_TIMEOUT)  # after the Jobs, which decide whether its caches are needed

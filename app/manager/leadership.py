@@ -9,9 +9,9 @@ from kube.leader import LeaderElector, LeaseConfig, identity
 
 
 async def lead(deps: Deps, work: Callable[[Client], Awaitable[None]]) -> None:
-    """Do `work` while holding the lease, or at once without leader election. Raises `LeadershipLostError`.
+    """Wait for the lease, then do `work` while this process holds it. Raises `LeadershipLostError`.
 
-    The client that `work` gets writes only while this process may lead.
+    The client that `work` gets writes only while the lease is held. Without leader election, `work` begins at once.
     """
     lease = lease_of(deps.options)
     if lease is None:

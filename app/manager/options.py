@@ -1,4 +1,4 @@
-"""The options of a manager, and the objects that each of its stages gets."""
+"""The options of a manager, and the objects that the stages of its start get as arguments."""
 
 import socket
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The settings after flags were applied, and which halves of the program run: controllers, webhooks or both."""
+    """The settings, in which flags are applied, and whether this process runs the controllers, the webhooks or both."""
 
     settings: Settings
     gates: FeatureGates
@@ -31,14 +31,14 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Resources that the processes of a manager share if they serve admission on one port."""
+    """Resources that the processes of a manager share. The workers serve admission on the port of `listener`."""
 
     listener: socket.socket
     workers: Sequence[Worker] = ()
     records: Records | None = None
-    """The counts of answers in a worker, which is a process that only serves admission; None in the manager."""
+    """In a worker, the counts of its answers, which it reports to the manager; None in the manager itself."""
     credentials: Credentials | None = None
-    """Credentials that were read before the fork, so that processes share their memory; None if they are not read yet.
+    """Credentials that the manager has read before it forked, so that processes share their memory; None: not read.
 
     Each process renews its own credentials.
     """

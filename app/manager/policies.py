@@ -1,4 +1,4 @@
-"""The stage of policies: writes the decisions of admission into the status of policies and exceptions."""
+"""The stage that writes how often JobSetPolicies and their exceptions decided a review into the status of each."""
 
 import random
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class _Record:
-    """A `webhooks.metrics.PolicyMetrics` that remembers decisions and uses of exceptions until they are written."""
+    """A `webhooks.metrics.PolicyMetrics`, which is told each decision and keeps it until the next write."""
 
     def __init__(self, counts: "PolicyCounts", uses: "ExceptionUses") -> None:
         self.count_decision = counts.count_decision
@@ -20,7 +20,7 @@ class _Record:
 
 
 def record_decisions(deps: Deps) -> None:
-    """Write the decisions of this process, and of its workers. Does nothing without the feature gate."""
+    """Start to write the decisions of this process and of its workers. Does nothing without the feature gate."""
     if not deps.options.gates[GATE]:
         return
     from controllers.policy.counts import PolicyCounts  # noqa: PLC0415 (all rules, which are of no use without the gate)

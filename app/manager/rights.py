@@ -1,6 +1,6 @@
-"""Checks the rights that every JobSet or the configuration needs. Readiness fails while a right is missing.
+"""Checks the manager's RBAC rights that all JobSets or the settings need. Readiness fails while one is missing.
 
-Rights to list are not checked here: while one is missing, the caches are not filled, and report it.
+This module does not check rights to list objects. While such a right is missing, readiness fails in `caches`.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Right(NamedTuple):
-    """Attributes of a SelfSubjectAccessReview; namespace and name "" stand for all."""
+    """An RBAC right, as attributes of a SelfSubjectAccessReview. An empty namespace or name stands for all."""
 
     group: str
     resource: str

@@ -53,19 +53,19 @@ async def run(options: Options, stop: asyncio.Event, shared: Shared | None = Non
 async def stages(deps: Deps, shared: Shared | None = None) -> None:
     """Run the stages in the order of the start. Returns when the controllers have ended.
 
-    If `shared` is None, this process binds the port of the webhooks and serves them itself.
+    `shared`: what the processes of the manager share; None if this process is the only one.
     """
     health = start_endpoints(deps, shared.workers if shared else ())
-    alone = shared is None or shared.records is None
+    is_worker = shared is not None and shared.records is not None
     lease = lease_of(deps.options) if deps.options.controllers else None
     if lease is not None:
         deps.supervisor.start(note_unready(deps.client, health, lease), "note at the lease")
     try:
-        await await_jobsets(deps.client, alone=alone)
+        await await_jobsets(deps.client, is_worker=is_worker)
     except KubeError as error:
         raise StartError(explain_error(error, deps.options.kubeconfig)) from error
     health.set_readiness("crd", passes)
-    if alone:
+    if not is_worker:
         deps.supervisor.start(warn_of_old_crd(deps.client), "old CRD")
     if deps.options.controllers:
         options = deps.options
@@ -83,7 +83,7 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
         if shared.workers:
             await await_workers(deps, health, shared)
         else:
-            from app.manager.admission import start_webhooks  # noqa: PLC0415 (where others serve, 20 MiB of no use)
+            from app.manager.admission import start_webhooks  # noqa: PLC0415 (20 MiB that only a process with webhooks needs)
 
             await start_webhooks(deps, health, tls, source, placement, shared)
     if not deps.options.controllers:

@@ -1,7 +1,7 @@
-"""Writes into an annotation of the lease why this manager is not ready, for all who may read the lease.
+"""Writes into an annotation of the manager's lease why this manager is not ready.
 
-A manager whose caches are not filled never takes the lease, and without the annotation would look like a manager that
-does not run. A manager that lacks a right to write leads, but cannot do its work.
+A user who sees only the lease would otherwise not know that the manager runs: it takes the lease only after its caches
+are filled. A manager without a right to write takes the lease, but cannot do its work.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ CHECK_PERIOD: Final = 10.0
 REWRITE_SECONDS: Final = 30.0
 """Seconds after which the same reasons are written again, with a new time."""
 HELD_LEASE_DURATIONS: Final = 2
-"""Lease durations after a renewal in which the lease counts as held. A lease that another manager holds stays as is."""
+"""After a renewal, the lease counts as held for this many lease durations. No manager annotates another's lease."""
 MAX_CHARACTERS: Final = 500
 """Largest number of characters of the reasons."""
 

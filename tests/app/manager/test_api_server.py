@@ -89,7 +89,7 @@ async def test_a_process_of_admission_leaves_it_to_the_manager_to_say_what_is_wr
 ):
     port = free_port()
     async with answering(port, first, first, SERVED), client(tmp_path, port) as asking:
-        await asyncio.wait_for(await_jobsets(asking, QUICK, alone=False), 30)
+        await asyncio.wait_for(await_jobsets(asking, QUICK, is_worker=True), 30)
     assert "the API server" not in caplog.text
 
 

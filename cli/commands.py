@@ -104,7 +104,7 @@ def add_command(
 
 
 def add_group(commands: Commands, name: str, note: str = "") -> Commands:
-    """Register a command with subcommands, and return the object to add them to. `note`: a text about all of them."""
+    """Register a command with subcommands. Returns the registry of the subcommands. `note`: the end of the help."""
     summary = COMMANDS[name].summary
     parser = commands.add_parser(
         name, help=summary, description=_sentence(summary), epilog=note or None, allow_abbrev=False

@@ -14,7 +14,7 @@ from jobset_client.scalars import plain_value
 
 DATA_FORMATS: Final = ("json", "yaml")
 """Values of the flag --output that `dump` takes."""
-_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_BASE_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _WIDTH = 2**31 - 1
 """Line width for YAML at which no text is folded."""
 _MIN_LAST_COLUMN = 40
@@ -23,7 +23,7 @@ _MIN_LINE = 30
 """A wrapped line has at least this many characters beside its indent."""
 
 
-class _Dumper(_DUMPER):  # type: ignore[misc]  # the base depends on how PyYAML was built
+class _Dumper(_BASE_DUMPER):  # type: ignore[misc]  # the base depends on how PyYAML was built
     """Writes block style, without anchors, and quotes each text that a YAML parser could take for another value."""
 
     def ignore_aliases(self, _: Any) -> bool:

@@ -35,6 +35,7 @@ NOT_INSTALLED = (
 )
 _Options = TypeVar("_Options")
 _Work = Callable[[_Options, TextIO, TextIO], Coroutine[Any, Any, int]]
+"""The coroutine function of a command. It takes the options, standard output and standard error."""
 _Run = Callable[[_Options, TextIO, TextIO], int]
 _JOBSET_KINDS = ("jobset", "jobsets", "js", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io")
 

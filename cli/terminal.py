@@ -1,7 +1,7 @@
 """The standard streams of commands.
 
-`main` replaces both streams by `Terminal`, so that the output of every command is escaped. Escaped text has the same
-meaning in JSON, and in YAML as `cli.output` writes it.
+`main` replaces standard output and standard error by `EscapingStream`, so that no command writes control characters. An
+escaped text has the same meaning in JSON, and in YAML as `cli.output` writes it.
 """
 
 import re
@@ -14,13 +14,14 @@ from typing import Any, Final, TextIO
 from app.control_characters import CONTROL, CONTROLS, escape
 
 _CONTROL_OR_OUR_COLOR: Final = re.compile(rf"\x1b\[(?:[01]|(?:1;)?3[1-6])m|[{CONTROLS}]")
-"""Control characters, and the codes of our own output, which `escape` keeps: bold and six colours. None hides text."""
+"""Control characters, which `escape` replaces, and the codes for bold and six colors, which it keeps."""
 _CONTROL_OR_STYLE: Final = re.compile(rf"\x1b\[[0-9;:]*m|[{CONTROLS}]")
+"""Control characters, which `escape` replaces, and all codes for colors and styles, which it keeps."""
 _RESET: Final = "\x1b[0m"
 
 
-class Terminal:
-    """A text stream that escapes text and writes it to `inner`. At a terminal our own colours stay."""
+class EscapingStream:
+    """A text stream that escapes control characters and writes to `inner`. At a terminal, our own colors stay."""
 
     def __init__(self, inner: TextIO) -> None:
         self.inner = inner
@@ -44,13 +45,13 @@ class Terminal:
 def escaped_streams() -> Iterator[None]:
     """Escape everything that is written to standard output and error, including a traceback that ends the process."""
     sys.excepthook = _write_traceback
-    with redirect_stdout(Terminal(sys.stdout)), redirect_stderr(Terminal(sys.stderr)):
+    with redirect_stdout(EscapingStream(sys.stdout)), redirect_stderr(EscapingStream(sys.stderr)):
         yield
 
 
 def raw_stream(stream: TextIO) -> TextIO:
     """The stream without escaping, for output that is escaped already."""
-    return stream.inner if isinstance(stream, Terminal) else stream
+    return stream.inner if isinstance(stream, EscapingStream) else stream
 
 
 def program_line_writer(out: TextIO) -> Callable[[str, str], object]:

@@ -66,7 +66,7 @@ class _Gatherer:
         self._facts = facts
         self._js = facts.jobset
         self._namespace = self._js.metadata.namespace
-        self._set_selector = f"{keys.JOBSET_NAME}={self._js.metadata.name}"
+        self._jobset_selector = f"{keys.JOBSET_NAME}={self._js.metadata.name}"
         self._reader = Reader(client, self._namespace)
 
     async def fill(self) -> None:
@@ -83,7 +83,7 @@ class _Gatherer:
             facts.webhook_state = await look_up.webhook_state(self._reader)
         has_pods = any(job.status.active or job.status.terminating for job in facts.jobs or ())
         if (js.spec.suspend or js.metadata.deletion_timestamp) and has_pods:
-            facts.ending_pods = await look_up.deleted_pods(self._reader, [self._set_selector])
+            facts.ending_pods = await look_up.deleted_pods(self._reader, [self._jobset_selector])
             facts.nodes_by_name |= await look_up.nodes(self._reader, facts.ending_pods)
         if facts.jobs is not None:
             await self._fill_about_jobs(survey_jobs(js, facts.jobs), facts.jobs)
@@ -93,10 +93,10 @@ class _Gatherer:
         facts, js = self._facts, self._js
         if last_completion_time(survey, jobs):
             facts.lease = await look_up.manager_lease(self._reader)
-        has_unsettled_jobs = bool(survey.unsettled_names)
-        if has_unsettled_jobs and not js.spec.suspend and js.metadata.deletion_timestamp is None:
+        are_all_ready_or_completed = not survey.unsettled_names
+        if not (are_all_ready_or_completed or js.spec.suspend or js.metadata.deletion_timestamp is not None):
             await self._fill_about_waiting(survey)
-        if not has_unsettled_jobs and not js.spec.suspend:
+        if are_all_ready_or_completed and not js.spec.suspend:
             facts.late_agent_pods = await look_up.late_agent_pods(self._reader, js, {job.metadata.uid for job in jobs})
         has_manager_done_nothing = len(survey.missing_jobs) == survey.job_count and not js.status.replicated_jobs_status
         if is_unheld(facts.lease, facts.now) or (has_manager_done_nothing and facts.lease is not None):
@@ -109,13 +109,13 @@ class _Gatherer:
             facts.disruption_events = await look_up.disruption_events(self._reader, js)
 
     async def _fill_about_waiting(self, survey: Survey) -> None:
-        """Read the facts for a JobSet with Jobs that are missing, or neither ready nor finished."""
+        """Read the facts for a JobSet with Jobs that are missing, or neither ready nor completed."""
         facts, js, reader = self._facts, self._js, self._reader
         facts.lease = await look_up.manager_lease(reader)
-        earlier_uids = await self._fill_foreign_owners(survey)
+        earlier_job_uids = await self._fill_foreign_owners(survey)
         if survey.due_jobs or any(child.deleting for child in survey.unready_jobs):
             facts.namespace = await look_up.namespace(reader, self._namespace)
-        earlier_selectors = [one_of(keys.JOB_UID, earlier_uids)] if earlier_uids else []
+        earlier_selectors = [one_of(keys.JOB_UID, earlier_job_uids)] if earlier_job_uids else []
         facts.earlier_pods = await look_up.deleted_pods(reader, earlier_selectors)
         facts.nodes_by_name |= await look_up.nodes(reader, facts.earlier_pods)
         if survey.missing_jobs and js.status.restarts:
@@ -128,8 +128,8 @@ class _Gatherer:
             facts.ending_pods += await look_up.deleted_pods(reader, [labels])
         facts.nodes_by_name |= await look_up.nodes(reader, facts.ending_pods)
         if any(missing_pods(child.job) for child in survey.unready_jobs):
-            job_names = {child.name for child in survey.unready_jobs}
-            facts.job_warnings = await self._warnings("regarding.kind=Job", job_names)
+            unready_names = {child.name for child in survey.unready_jobs}
+            facts.job_warnings = await self._warnings("regarding.kind=Job", unready_names)
         if survey.unready_jobs:
             await self._fill_about_pods(survey)
 
@@ -178,7 +178,7 @@ class _Gatherer:
         stored: dict[str, StoredGroup] = {}
         for resource in kinds:
             note = f"groups: you may not list {resource.plural}.{resource.group} in namespace {self._namespace}"
-            options: ListOptions = {"label_selector": self._set_selector}
+            options: ListOptions = {"label_selector": self._jobset_selector}
             try:
                 groups = await self._reader.collect(resource, StoredGroup, resource.plural, note, **options)
             except NotFound:
@@ -193,12 +193,12 @@ class _Gatherer:
 
     def _metadata_options(self, field_selector: str) -> ListOptions:
         """The options that list the metadata of the pods of the JobSet that the field selector selects."""
-        return {"label_selector": self._set_selector, "field_selector": field_selector, "accept": METADATA_LIST}
+        return {"label_selector": self._jobset_selector, "field_selector": field_selector, "accept": METADATA_LIST}
 
     async def _jobs(self) -> tuple[SeenJob, ...] | None:
         """The Jobs that the JobSet owns; None if they may not be listed."""
         with self._reader.noting(f"Jobs and pods: you may not list jobs in namespace {self._namespace}"):
-            jobs = self._reader.all(JOBS, SeenJob, label_selector=self._set_selector)
+            jobs = self._reader.all(JOBS, SeenJob, label_selector=self._jobset_selector)
             own_jobs = tuple([job async for job in jobs if job.metadata.controlled_by(self._js.metadata.uid)])
             return own_jobs if self._js.spec.suspend else await self._with_uncounted_failures(own_jobs)
         return None
@@ -221,7 +221,7 @@ class _Gatherer:
     async def _fill_foreign_owners(self, survey: Survey) -> list[str]:
         """Read who owns Jobs with names of missing Jobs. Returns the UIDs of Jobs of an earlier JobSet of this name."""
         foreign_owners: dict[str, Owner] = {}
-        earlier_uids = []
+        earlier_job_uids = []
         previous_jobs = {child.name for child in survey.previous_jobs}
         names = [position.name for position in survey.due_jobs if position.name not in previous_jobs]
         note = f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}"
@@ -231,9 +231,9 @@ class _Gatherer:
                 if job is not None and not job.metadata.controlled_by(self._js.metadata.uid):
                     foreign_owners[name] = job.metadata.owner
                     if job.metadata.owner == Owner(keys.KIND, self._js.metadata.name):
-                        earlier_uids.append(job.metadata.uid)
+                        earlier_job_uids.append(job.metadata.uid)
         self._facts.foreign_owners = foreign_owners
-        return earlier_uids
+        return earlier_job_uids
 
     async def _leftover_pods(self, survey: Survey) -> Mapping[str, tuple[str, ...]]:
         """The names of pods of earlier attempts whose Job has been deleted before them, by the name of the Job."""
@@ -264,8 +264,8 @@ class _Gatherer:
         The running pods are unready pods of Jobs that no other pod explains, and a follower of each waiting leader.
         """
         unready_uids = dict.fromkeys(child.job.metadata.uid for child in survey.unready_jobs)
-        leader_selector = f"{self._set_selector},{keys.COMPLETION_INDEX}=0"
-        ungated_selector = f"{self._set_selector},{keys.COMPLETION_INDEX}!=0,!{keys.AWAITS_LEADER}"
+        leader_selector = f"{self._jobset_selector},{keys.COMPLETION_INDEX}=0"
+        ungated_selector = f"{self._jobset_selector},{keys.COMPLETION_INDEX}!=0,!{keys.AWAITS_LEADER}"
         with self._reader.noting(f"pods: you may not list pods in namespace {self._namespace}"):
             leaders = self._reader.all(PODS, SeenPod, label_selector=leader_selector)
             pods = [pod async for pod in leaders if pod.job_uid in unready_uids]
@@ -289,7 +289,7 @@ class _Gatherer:
         uids &= {child.job.metadata.uid for child in survey.unready_jobs}
         if not uids:
             return ()
-        pods = await self._page("Failed", f"{self._set_selector},{keys.COMPLETION_INDEX}!=0")
+        pods = await self._page("Failed", f"{self._jobset_selector},{keys.COMPLETION_INDEX}!=0")
         return tuple(pod for pod in pods if pod.job_uid in uids)
 
     async def _page(self, phase: str, selector: str) -> list[SeenPod]:
@@ -299,7 +299,7 @@ class _Gatherer:
 
     async def _gated_followers(self) -> Mapping[str, int]:
         """The number of followers that wait for their leader, by the UID of their Job."""
-        selector = f"{self._set_selector},{keys.AWAITS_LEADER}"
+        selector = f"{self._jobset_selector},{keys.AWAITS_LEADER}"
         pods = self._reader.all(PODS, OwnedObject, label_selector=selector, accept=METADATA_LIST)
         return await self._count_by_job(pods) or {}
 

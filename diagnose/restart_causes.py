@@ -57,7 +57,7 @@ def why_it_failed(failed: FailedAttempt) -> str:
 
 
 def decisive_container(status: JobSetStatus, message: str) -> str:
-    """The container and the exit code that failed a JobSet; empty if `message` of the condition has them already."""
+    """The container and the exit code that failed a JobSet; empty if `message`, of the condition Failed, has them."""
     failed = status.attempt_history[-1] if status.attempt_history else FailedAttempt()
     if not failed.pod or failed.pod in message or f"(first failed job: {failed.failed_job})" not in message:
         return ""
@@ -318,7 +318,7 @@ def _time_after(since: str, seconds: int) -> str:
 
 
 def _goodput_text(case: Case, recovery: Recovery) -> str:
-    """The share of time for which the JobSet has run until now, by the counts of the status and the time since then."""
+    """The goodput: the share of its time for which the JobSet has run, by the status and the time since its update."""
     unrecorded_seconds = max(int(seconds_since(recovery.since, case.facts.now, unknown=0)), 0)
     running = recovery.running_seconds + (unrecorded_seconds if recovery.running else 0)
     lost = recovery.lost_seconds + (0 if recovery.running else unrecorded_seconds)

@@ -51,8 +51,8 @@ async def run(options: Options, out: TextIO, err: TextIO) -> int:
 async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[str]]:
     """Change the webhook configurations for `off` and `on`.
 
-    Returns the configurations, the fix for missing or wrong webhooks, and what is wrong with the Services and managers
-    that answer. These are looked at only for `status`, since with `on` the manager may have just been started.
+    Returns the configurations, the fix for missing or wrong webhooks, and faults of the Services and managers that
+    answer. These faults are found only for `status`, since with `on` the manager may have just been started.
     """
     async with session.connect(options) as connection:
         bodies = [await switch(connection.client, resource, name, options.action) for resource, name in CONFIGURATIONS]

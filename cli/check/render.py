@@ -72,7 +72,7 @@ def to_yaml(body: JSON) -> str:
 
 
 def _write_yaml(staged_bodies: Iterator[tuple[str, JSON]], out: TextIO) -> None:
-    """Write documents, with a comment before the first document of each stage."""
+    """Write documents. A comment before the first document of each stage names the stage."""
     last_stage = ""
     for stage, body in staged_bodies:
         if stage and stage != last_stage:

@@ -45,7 +45,7 @@ class Listing:
         self._no_manager_finding: Finding | None = None
 
     def add(self, js: JobSet, explanation: Explanation) -> None:
-        """Add the line of a JobSet. It leaves out that no manager runs, which `lines` says once for all."""
+        """Add the line of a JobSet. If no manager runs, the line leaves this out, and `lines` says it once for all."""
         self._has_reconciled_jobset |= was_reconciled(js)
         now = wall_clock()
         age_text = age_of(explanation.root.since, now)
@@ -64,7 +64,7 @@ class Listing:
         self._unread_notes |= dict.fromkeys(explanation.unread_notes)
 
     async def look_for_manager(self, client: Client) -> None:
-        """Look for a manager if this is not known from the JobSets.
+        """Find out whether a manager runs, unless the explanations of the JobSets have shown this.
 
         A manager without leader election has no lease. It runs if a JobSet of the list has a status.
         """
@@ -79,7 +79,7 @@ class Listing:
         self._unread_notes |= dict.fromkeys(reader.unseen)
 
     def lines(self, *, with_namespaces: bool, width: int) -> Iterator[str]:
-        """The table. Below it, that no manager runs, and which facts could not be read.
+        """The lines of the table. Below the table, lines say if no manager runs, and which facts could not be read.
 
         The last column is wrapped at `width`, unless this is 0.
         """
@@ -144,10 +144,10 @@ async def explain_all(client: Client, namespace: str | None) -> Listing:
 async def _explain_group(client: Client, group: Sequence[JobSet], result: Listing) -> None:
     explanations: dict[str, Explanation] = {}
 
-    async def explain_set(js: JobSet) -> None:
+    async def explain_one(js: JobSet) -> None:
         explanations[js.metadata.uid] = explain(await gather_about(client, js, wall_clock()))
 
-    failures = await each(group, explain_set, lambda js: f"{js.metadata.namespace}/{js.metadata.name}: ")
+    failures = await each(group, explain_one, lambda js: f"{js.metadata.namespace}/{js.metadata.name}: ")
     for js in group:
         if js.metadata.uid in explanations:
             result.add(js, explanations[js.metadata.uid])

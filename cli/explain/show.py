@@ -48,7 +48,7 @@ def lines(explanation: Explanation, now: datetime) -> Iterator[Line]:
 
 
 def _lines_below(finding: Finding, indent: str, time_above: str, now: datetime) -> Iterator[Line]:
-    """The lines below a finding. `time_above`: the time of the line above, which is not repeated."""
+    """The lines below a finding. `time_above`: the time of the line above. An equal time is left out."""
     for position, cause in enumerate(finding.because):
         is_last = position == len(finding.because) - 1
         since = "" if cause.since == time_above else _since_text(cause.since, now)
@@ -63,7 +63,7 @@ def _lines_below(finding: Finding, indent: str, time_above: str, now: datetime) 
 def one_line(text: str) -> str:
     """A text of several lines, such as a message about Jobs, in one line.
 
-    Of lines that differ only in the name of an object, the first is written, with the number of the others.
+    Of lines that differ only in the name of an object, only the first is kept, with the number of the other lines.
     """
     distinct_lines = dict.fromkeys(" ".join(line.split()) for line in text.splitlines() if line.strip())
     lines_by_pattern: dict[str, list[str]] = {}

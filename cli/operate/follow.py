@@ -1,4 +1,9 @@
-"""Follows the logs of a JobSet's pods for `jobset logs -f`, also of new attempts, until the JobSet has ended."""
+"""Follows the logs of a JobSet's pods for `jobset logs -f`, also of new attempts, until the JobSet has ended.
+
+An attempt is the time between two restarts of the JobSet. A `Log` is that of one container. A run of a container ends
+when the kubelet restarts the container. Two watches report changes of the pods and the JobSet as events: `Init` begins
+a list of all objects, `InitDone` ends the list, and `Apply` and `Delete` are about one object.
+"""
 
 import asyncio
 import re
@@ -61,17 +66,17 @@ class Follower:
         self._out, self._err = out, err
         self._write_line = program_line_writer(out)
         self._pods: dict[str, LogPod] = {}
-        self._listed_pod_names: set[str] | None = set()  # of the list that is being read; None after its end
+        self._listed_pod_names: set[str] | None = set()  # pods of the unfinished list; None after `InitDone`
         self._attempt = -1  # before the first pod
         self._has_jobset_ended = bool(end_summary(js))
-        self._is_jobset_listed = True  # whether the list that was read last has the JobSet
+        self._is_jobset_listed = True  # whether the last list has the JobSet
         self._state_changed = asyncio.Event()
         self._tasks_by_log: dict[tuple[str, ...], asyncio.Task[None]] = {}
         self._last_timestamp_by_log: dict[tuple[str, ...], str] = {}
         self._finished_runs: set[tuple[str, ...]] = set()
         self._reported_logs: set[tuple[str, ...]] = set()
         self._unreadable_counts: Counter[str] = Counter()
-        self._waiting_count = 0
+        self._waiting_log_count = 0  # logs that are followed later, because of `MAX_FOLLOWED`
         self._has_written = False
 
     async def run(self, job: str) -> int:
@@ -115,21 +120,21 @@ class Follower:
         pods_of_attempt = [pod for pod in self._pods.values() if pod.attempt == self._attempt]
         started_logs = [log for log in logs(pods_of_attempt, self._container) if not log.wait_reason]
         self._tasks_by_log = {log_key: task for log_key, task in self._tasks_by_log.items() if not task.done()}
-        waiting_count, tail = 0, self._tail if is_first else -1
+        waiting_log_count, tail = 0, self._tail if is_first else -1
         for log in started_logs:
             log_key = _log_key(log)
             if log_key in self._tasks_by_log or _run_key(log) in self._finished_runs:
                 continue
             if len(self._tasks_by_log) >= MAX_FOLLOWED:
-                waiting_count += 1
+                waiting_log_count += 1
                 continue
             self._tasks_by_log[log_key] = group.create_task(self._follow(log, tail))
-        if waiting_count > self._waiting_count:
+        if waiting_log_count > self._waiting_log_count:
             self._err.write(
-                f"jobset logs: {count_noun(waiting_count, 'more log')}, followed when others have ended:"
+                f"jobset logs: {count_noun(waiting_log_count, 'more log')}, followed when others have ended:"
                 " --job JOB follows those of one Job\n"
             )
-        self._waiting_count = waiting_count
+        self._waiting_log_count = waiting_log_count
 
     async def _follow(self, log: Log, tail: int) -> None:
         """Write the lines of one log until its container has ended or its pod is gone."""
@@ -158,7 +163,7 @@ class Follower:
         self._state_changed.set()
 
     def _report_unreadable(self, log: Log, error: ApiError) -> None:
-        """Report why a log cannot be read, unless a line of it was written. Each cause is reported once."""
+        """Report why a log cannot be read, unless lines of it were written. Logs with the same cause share a report."""
         log_key = _log_key(log)
         if log_key in self._last_timestamp_by_log or log_key in self._reported_logs:
             return
@@ -239,10 +244,10 @@ class Follower:
 
 
 def _log_key(log: Log) -> tuple[str, ...]:
-    """The name and UID of the pod, and the container, which are the same for all runs of a container."""
+    """A key that is the same for all runs of a container: the name and UID of the pod, and the container."""
     return (log.pod, log.run[0], log.container)
 
 
 def _run_key(log: Log) -> tuple[str, ...]:
-    """The key of the log, and the number of restarts of the container."""
+    """A key of one run of a container: the key of the log, and the number of restarts before the run."""
     return (*_log_key(log), str(log.run[1]))

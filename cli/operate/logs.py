@@ -121,7 +121,7 @@ async def _read_pods(connection: session.Session, js: JobSet, options: Options, 
 
 
 async def _wait_reason(connection: session.Session, js: JobSet, job_name: str) -> str:
-    """Why a Job has no pods yet; empty if it has had pods, if this is not known, or without a name of a Job."""
+    """Why the Job has no pods yet; empty if no Job is named, if it has had pods, or if this is not known."""
     if not job_name or end_summary(js):
         return ""
     try:
@@ -196,7 +196,7 @@ async def _write_logs(
 
 
 def _waiting_message(log: Log, namespace: str) -> str:
-    """The message about a waiting container whose last run is not known."""
+    """The message about a container that waits to start, for the first time or again."""
     _, restarts = log.run
     if not restarts:
         return f"{log.prefix} has not started: {log.wait_reason}"

@@ -1,4 +1,4 @@
-"""Runs `jobset policy export`: writes policies as admission policies of the API server."""
+"""Runs `jobset policy export`: writes JobSetPolicies as ValidatingAdmissionPolicies and MutatingAdmissionPolicies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

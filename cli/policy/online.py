@@ -1,6 +1,7 @@
 """Runs the tests of suites on a local API server with the manager's webhooks, for `jobset policy test --server`.
 
 One API server and one manager serve all suites. The manager never acquires the lease, so it only serves admission.
+The tests of a suite form rounds: a round has tests that the API server can judge at the same time.
 """
 
 import asyncio
@@ -88,18 +89,18 @@ async def _judge_suites(suites: JudgedSuites, kubeconfig: Path, audit_log: Path)
 async def _judge_suite_online(
     server: Server, loaded: LoadedSuite, results: list[Result], report: Report, test_count: int
 ) -> list[Result]:
-    merged_results = list(results)
+    final_results = list(results)
     await server.delete_policies()
     for round_ in rounds(loaded, [number for number, result in enumerate(results) if result.is_askable]):
         await server.store_round(loaded, round_)
         answers = await server.send_tests(loaded, round_.test_indexes, lambda done: report(f"{done} of {test_count}"))
         for number, answer in answers.items():
-            merged_results[number] = _with_answer(loaded, number, results[number], answer)
-    return merged_results
+            final_results[number] = _with_answer(loaded, number, results[number], answer)
+    return final_results
 
 
 def _with_answer(loaded: LoadedSuite, number: int, result: Result, answer: Answer) -> Result:
-    """The result of a test, with differences from the API server's answer added.
+    """The result of a test, to which differences from the answer of the API server are added as failures.
 
     If only the API server can judge the test, its verdict is the result.
     """

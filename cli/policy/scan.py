@@ -1,4 +1,4 @@
-"""Runs `jobset policy scan`: lists the stored JobSets that policies would refuse if all of them denied."""
+"""Runs `jobset policy scan`: lists the stored JobSets that policies would refuse if all had the action Deny."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,6 +25,7 @@ from policy.types import JobSetPolicy
 MAX_SHOWN = 1000
 """At most this many violations are written. The number of further violations is written, too."""
 _GATES = FeatureGates({"AllAlpha": True})
+"""All feature gates are on, since those of the manager are not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +42,8 @@ class ScanResult:
     """The result of a scan.
 
     - `locations`: file and line of each rule of policies in files, by policy and rule.
-    - `refused_count`: the number of JobSets that would be refused if all policies denied.
-    - `refused_now_count`: the number of JobSets that a policy with Deny refuses.
+    - `refused_count`: the number of JobSets that would be refused if all policies had the action Deny.
+    - `refused_now_count`: the number of JobSets that the policies with the action Deny would refuse.
     - `shown_violations`: the violations to write. `hidden_count`: the number of further violations.
     - `broken_counts`: the number of JobSets that break a rule, by policy and rule.
     - `actions`: the present actions of each policy.
@@ -60,7 +61,7 @@ class ScanResult:
     unreadable_count: int = 0
 
     def add(self, judged: JudgedJobSet, violations: Sequence[Violation]) -> None:
-        """Add the violations of a JobSet."""
+        """Add a JobSet with its violations, which no exception excuses."""
         self.refused_count += bool(violations)
         self.refused_now_count += any(violation.policy.spec.denies for violation in violations)
         self.broken_counts.update({(violation.policy.metadata.name, violation.rule) for violation in violations})
@@ -122,7 +123,7 @@ async def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 def _load_policies(names: Sequence[str], err: TextIO) -> list[FiledObject[JobSetPolicy]] | None:
-    """The policies in files; None if they have faults, which are written to `err`."""
+    """The policies in files, each with its place in the file; None if they have faults, which are written to `err`."""
     report = Report()
     policies, _ = load(names, report)
     warn_of_conflicts(policies, report, _GATES)

@@ -84,7 +84,7 @@ def _policy_json(policy: JobSetPolicyObject) -> dict[str, Any]:
 
 
 def _api_server_enforcement(policy: JobSetPolicyObject) -> dict[str, Any]:
-    """Whether the API server enforces a policy (`holds`, None if this is not known), and a message."""
+    """`holds`: whether the API server enforces a policy, None if this is not known. `message`: the reason."""
     condition = find(policy.status.conditions, IN_API_SERVER)
     if condition is None:
         return {"holds": None, "message": NO_STATEMENT}
@@ -94,7 +94,7 @@ def _api_server_enforcement(policy: JobSetPolicyObject) -> dict[str, Any]:
 def _exception_json(
     exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace
 ) -> dict[str, Any]:
-    """The exception with the end of its validity, or with the reason why it does not count."""
+    """The exception, with the time until which it counts, or with the reason why it does not count."""
     current_standing = standing(exception, policies.get(exception.spec.policy), namespace, now())
     return {
         "name": exception.metadata.name,

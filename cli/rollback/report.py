@@ -1,4 +1,7 @@
-"""Writes the concerns of `jobset rollback-check` as lines, YAML or JSON, each as soon as it is found."""
+"""Writes the concerns of `jobset rollback-check` as lines, YAML or JSON.
+
+A concern is a change of behavior of one object after a rollback to the Go JobSet. It is written as soon as it is found.
+"""
 
 import json
 import textwrap

@@ -1,7 +1,7 @@
 """Runs `jobset rollback-check`: reads all JobSets and gated pods, writes concerns, and lifts gates for --release.
 
-Concerns are written as soon as they are found. So memory only has one page of a list, and the names of the Jobs of one
-JobSet.
+A concern is a change of behavior of one object after a rollback to the Go JobSet. Concerns are written as soon as they
+are found, so that memory only has one page of a list, and the names of the Jobs of one JobSet.
 """
 
 from dataclasses import dataclass

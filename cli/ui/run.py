@@ -81,6 +81,6 @@ async def _explain(client: Client, key: Key) -> JSON:
 
 
 def with_commands(finding: JSON) -> JSON:
-    """A finding as JSON, in which it and all findings below it have the commands of their remedy."""
+    """The finding as JSON. It and all findings below it get the field `commands` with the commands of their fix."""
     because = [with_commands(cause) for cause in finding["because"]]
     return {**finding, "commands": commands_in(finding["remedy"]), "because": because}

@@ -148,25 +148,25 @@ def own_field_locations(
     The readable name has names of items instead of indexes, as in `replicatedJobs[workers].exitCodePolicy`. With
     `absent`, the result is instead the fields without a value whose parent object exists.
     """
-    return _locations(spec, tree, SPEC, "", absent=absent) if isinstance(spec, dict) else iter(())
+    return _locations(spec, tree, SPEC.parts, "", absent=absent) if isinstance(spec, dict) else iter(())
 
 
 def _locations(
-    obj: JSON, tree: FieldTree, path: Path, prefix: str, *, absent: bool
+    obj: JSON, tree: FieldTree, parts: tuple[str | int, ...], prefix: str, *, absent: bool
 ) -> Iterator[tuple[str, Path, DroppedField, Any]]:
     for key, field in tree.fields.items():
         value = obj.get(key)
         if (value is None) == absent:
-            yield f"{prefix}{key}", path.at(key), field, value
+            yield f"{prefix}{key}", Path((*parts, key)), field, value
     for key, subtree in tree.objects.items():
         if isinstance(value := obj.get(key), dict):
-            yield from _locations(value, subtree, path.at(key), f"{prefix}{key}.", absent=absent)
+            yield from _locations(value, subtree, (*parts, key), f"{prefix}{key}.", absent=absent)
     for key, subtree in tree.lists.items():
         value = obj.get(key)
-        for i, item in enumerate(value if isinstance(value, list | tuple) else ()):
+        for i, item in enumerate(value if isinstance(value, (list, tuple)) else ()):
             if isinstance(item, dict):  # a client may send any number of other items, so they must cost little
                 name = f"{prefix}{key}[{_item_name(item, i)}]."
-                yield from _locations(item, subtree, path.at(key, i), name, absent=absent)
+                yield from _locations(item, subtree, (*parts, key, i), name, absent=absent)
 
 
 def _item_name(item: JSON, index: int) -> str:

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from fastapi import Request
-from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope
 
 from webhooks.offload import CostlyReview, Turn, Turns, compute, costly_review
 from webhooks.review import MAX_BODY, Review, ReviewError, check_fields, decode_review, field_count
@@ -139,19 +138,18 @@ class Body:
         else:
             self.costly.call_when_idle(self.drop)
 
-    async def review(self, request: Request) -> Review:
-        """The review in a request. Raises `ReviewError` if the body is no review, is too large, or too slow."""
-        content_type = request.headers.get("content-type", "")
-        if content_type.partition(";")[0].strip().lower() != "application/json":
+    async def review(self, scope: Scope, receive: Receive) -> Review:
+        """The review in an ASGI request. Raises `ReviewError` if the body is no review, is too large, or too slow."""
+        headers = dict(scope["headers"])
+        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
             raise ReviewError(400, "BadRequest", "Content-Type must be application/json", close=True)
         limits, start = self.bodies.limits, asyncio.get_running_loop().time()
+        header = headers.get(b"content-length", b"")
         try:
-            await self._receive(request, start)
+            await self._receive(receive, int(header[:20]) if header.isdigit() else 0, start)
         except TimeoutError:
             message = f"the request body did not arrive within {limits.body_timeout:g} s, at {limits.min_rate} bytes/s"
             raise ReviewError(408, "Timeout", f"{message} or more", close=True) from None
-        except ClientDisconnect:
-            raise ReviewError(400, "BadRequest", "the client went away", close=True) from None
         data = b"".join(self.chunks)
         self.chunks.clear()
         fields = field_count(data)
@@ -168,28 +166,31 @@ class Body:
         self.pool.release(self)
         return review
 
-    async def _receive(self, request: Request, start: float) -> None:
-        """Receive the body and hold its bytes. Bytes of a too large body are discarded (`_MAX_DISCARDED_BYTES`)."""
-        limits = self.bodies.limits
-        header = request.headers.get("content-length", "")
-        length = int(header[:20]) if header.isdecimal() else 0
-        is_too_large = length > MAX_BODY
+    async def _receive(self, receive: Receive, length: int, start: float) -> None:
+        """Receive the body and hold its bytes. Bytes of a too large body are discarded (`_MAX_DISCARDED_BYTES`).
+
+        `length` is the announced number of bytes; 0 if it is unknown.
+        """
+        limits, is_too_large = self.bodies.limits, length > MAX_BODY
         self.is_dropped = is_too_large
         if length > limits.large_bytes:
             self.pool = self.bodies.large
         async with asyncio.timeout_at(start + min(limits.grace_seconds, limits.body_timeout)) as deadline:
-            async for chunk in request.stream():
+            has_more = True
+            while has_more and self.size <= _MAX_DISCARDED_BYTES:
+                event = await receive()
+                if event["type"] == "http.disconnect":
+                    raise ReviewError(400, "BadRequest", "the client went away", close=True)
+                chunk, has_more = event.get("body", b""), event.get("more_body", False)
                 self.size += len(chunk)
-                if self.size != length:  # else no further bytes are waited for
+                if has_more:
                     seconds = limits.grace_seconds + self.size / limits.min_rate
                     deadline.reschedule(start + min(seconds, limits.body_timeout))
                 is_too_large = is_too_large or self.size > MAX_BODY
                 if is_too_large:
                     self.drop()
-                elif not self.is_dropped:
+                elif chunk and not self.is_dropped:
                     self._hold(chunk)
-                if self.size > _MAX_DISCARDED_BYTES:
-                    break
         if is_too_large:
             message = f"the request body is larger than {MAX_BODY} bytes"
             raise ReviewError(413, "RequestEntityTooLarge", message, close=True)

@@ -6,6 +6,7 @@ can send any text.
 
 import logging
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kube.model.jsontree import dig
@@ -20,13 +21,18 @@ _NAME: Final = re.compile(r"[0-9A-Za-z.-]{0,253}")
 _MAX_GENERATION: Final = 2**63
 
 
-def log_review(request: AdmissionRequest, answer: AdmissionResponse, *, is_validating: bool) -> None:
+Identity = Mapping[str, str | int]
+"""Fields of log lines that say which object a review is about."""
+
+
+def log_review(
+    request: AdmissionRequest, identity: Identity, answer: AdmissionResponse, *, is_validating: bool
+) -> None:
     """Log a review: at info if the webhook is a validating webhook or refuses the object, otherwise at debug."""
     level = logging.INFO if is_validating or not answer.allowed else logging.DEBUG
     if not log.isEnabledFor(level):
         return
-    fields = identity_fields(request)
-    subject = f"{loggable_text(request.operation)} {fields['namespace']}/{fields['name']}"
+    subject = f"{loggable_text(request.operation)} {identity['namespace']}/{identity['name']}"
     if request.dry_run:
         subject = f"{subject} (dry run)"
     if answer.allowed:
@@ -37,7 +43,7 @@ def log_review(request: AdmissionRequest, answer: AdmissionResponse, *, is_valid
         log.log(level, "refused %s: %d %s%s", subject, answer.code, reason, rules)
 
 
-def identity_fields(request: AdmissionRequest) -> dict[str, str | int]:
+def identity_fields(request: AdmissionRequest) -> Identity:
     """Fields for log lines: the review's UID, namespace and name, and the UID and generation of the object, if any.
 
     The API server gives a new object its UID, and a name from `generateName`, before it calls a validating webhook.

@@ -30,7 +30,7 @@ from webhooks.review import (
     encode_review,
     request_refusal,
 )
-from webhooks.review_log import identity_fields, log_review, loggable_text
+from webhooks.review_log import Identity, identity_fields, log_review, loggable_text
 from webhooks.work import TOO_MUCH_WORK, TooMuchWorkError
 
 CLIENT_LEFT = 499
@@ -76,11 +76,7 @@ def create_app(
 async def _refuse(_: Request, error: ReviewError) -> Response:
     """The answer to a request without a review, as an AdmissionReview."""
     headers = {"connection": "close"} if error.close else None
-    return _response(error.encode(), headers)
-
-
-def _response(review: bytes, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(review, media_type="application/json", headers=headers)
+    return Response(error.encode(), media_type="application/json", headers=headers)
 
 
 _Answer = tuple[int, bytes]
@@ -104,22 +100,24 @@ class _Webhook:
             self.metrics.on_start(self.path)
         try:
             async with Body(self.bodies) as body:
-                review = await body.review(Request(scope, receive))
-                with log_fields(webhook=self.path, **identity_fields(review.request)):
-                    code, data = await self._answer(review, compute(self.handler, review.request))
+                review = await body.review(scope, receive)
+                identity = identity_fields(review.request)
+                with log_fields(webhook=self.path, **identity):
+                    code, data = await self._answer(review, identity, compute(self.handler, review.request))
         except ReviewError as error:
             code = error.code
             raise
         finally:
             if self.metrics:
                 self.metrics.on_finish(self.path, code, time.perf_counter() - start)
-        await _response(data)(scope, receive, send)
+        await send({"type": "http.response.start", "status": 200, "headers": _headers(data)})
+        await send({"type": "http.response.body", "body": data})
 
-    async def _answer(self, review: Review, handler_answer: Awaitable[HandlerAnswer]) -> _Answer:
+    async def _answer(self, review: Review, identity: Identity, handler_answer: Awaitable[HandlerAnswer]) -> _Answer:
         """The answer of the handler, or an error if the handler fails."""
         try:
             response = await answer_of(await handler_answer)
-            log_review(review.request, response, is_validating=self.is_validating)
+            log_review(review.request, identity, response, is_validating=self.is_validating)
             answer = await compute(_encode, response, review, audit=self.is_validating)
         except TooMuchWorkError:
             return _encode(request_refusal(413, "RequestEntityTooLarge", TOO_MUCH_WORK), review)
@@ -140,6 +138,10 @@ class _Webhook:
             log.error("webhook failed path=%s uid=%s error=%s at=%s", self.path, uid, name, location)
         message = f"internal error ({type(error).__name__}) in webhook {self.path}"
         return _encode(request_refusal(500, "InternalError", message), review)
+
+
+def _headers(body: bytes) -> list[tuple[bytes, bytes]]:
+    return [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
 
 
 def _encode(answer: AdmissionResponse, review: Review, *, audit: bool = False) -> _Answer:

@@ -3,6 +3,7 @@ rest."""
 
 import copy
 import re
+from itertools import product
 
 import pytest
 
@@ -13,6 +14,8 @@ from kube.model.semantic import semantically_equal
 from tests.support.corpus.manifests import MANIFESTS, SUFFIX, Case, case_id, cases, differences, without_defaults
 from webhooks.jobset.answers import MAX_WARNING_LENGTH, MAX_WARNINGS, warning_texts
 from webhooks.jobset.engine import Findings
+from webhooks.jobset.subject import subject_of
+from webhooks.jobset.validate_create import OPTIONAL_CHECKS
 
 GOOD, BAD = cases("good"), cases("bad")
 NAMESPACE = "test-0123456789"
@@ -61,6 +64,17 @@ def test_every_mistake_that_needs_no_cluster_is_named_in_order(case):
     assert differences(expected, reported(findings.errors)) == []
     assert [str(error.path) for error in findings.errors] == [finding.path for finding in expected]
     assert differences([w for w in case.warnings if w.by_engine], reported(findings.warnings)) == []
+
+
+@pytest.mark.parametrize("case", GOOD + BAD, ids=case_id)
+def test_optional_checks_find_nothing_without_their_keys(case):
+    subject = subject_of(judged(case).object, FeatureGates(case.gates))
+    for checks in OPTIONAL_CHECKS:
+        if subject.keys.isdisjoint(checks.keys):
+            found = [error for check in checks.of_set for error in check(subject)]
+            for check, entry in product(checks.of_replicated_job, subject.entries):
+                found += check(subject, entry)
+            assert found == [], checks.keys
 
 
 @pytest.mark.parametrize("case", GOOD + BAD, ids=case_id)

@@ -29,22 +29,22 @@ async def calls(replicated_jobs: int, variables: int, path: str = VALIDATE_PATH,
 async def test_a_review_makes_few_calls_and_none_of_them_for_plain_variables_alone():
     await calls(1, 1)  # what the first review caches
     small, large, many_variables = await calls(1, 1), await calls(8, 1), await calls(8, 40)
-    assert small <= 420, small
-    assert (large - small) / 7 <= 145, large
+    assert small <= 290, small
+    assert (large - small) / 7 <= 125, large
     assert many_variables - large == 0, many_variables
 
 
 async def test_defaults_cost_few_calls_for_each_replicated_job():
     await calls(1, 1, MUTATE_PATH)
     small, large = await calls(1, 1, MUTATE_PATH), await calls(8, 40, MUTATE_PATH)
-    assert small <= 195, small
-    assert (large - small) / 7 <= 64, large
+    assert small <= 190, small
+    assert (large - small) / 7 <= 61, large
 
 
 async def test_a_resumption_costs_few_calls_whatever_its_templates_have():
     await calls(1, 1, update=True)
     small, large = await calls(1, 1, update=True), await calls(8, 1, update=True)
     many_variables = await calls(8, 40, update=True)
-    assert small <= 355, small
-    assert (large - small) / 7 <= 100, large
+    assert small <= 350, small
+    assert (large - small) / 7 <= 98, large
     assert many_variables - large == 0, many_variables

@@ -22,7 +22,7 @@ from api.paths import claim_templates, replicated_jobs
 from api.policies import FailurePolicy
 from api.restart_agent import jobs_without_agent
 from kube.model.field import ErrorType, FieldError, Layer, Path, Rule
-from kube.model.jsontree import dig, json_bytes, rephrase_for_json, without_nulls
+from kube.model.jsontree import dig, items, json_bytes, rephrase_for_json, without_nulls
 from kube.model.meta import JSON
 from webhooks.jobset.templates import ClaimTemplate, Container, JobSpec, JobTemplate, Volume
 from webhooks.work import Work
@@ -176,6 +176,14 @@ class Subject:
     def failure_policy(self) -> FailurePolicy:
         """The failure policy; a policy without rules if the JobSet has none."""
         return self.js.spec.failure_policy or FailurePolicy()
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The keys of labels, annotations, spec, the objects in spec, and ReplicatedJobs: what the set makes use of."""
+        metadata, spec = self.js.metadata, self.raw_spec
+        values = (*spec.values(), *items(spec, "replicatedJobs"))
+        objects = [value for value in values if isinstance(value, dict)]
+        return frozenset(spec).union(metadata.labels, metadata.annotations, *objects)
 
     @cached_property
     def named_actions(self) -> tuple[NamedAction, ...]:

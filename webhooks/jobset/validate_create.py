@@ -4,7 +4,9 @@ See docs/reference/validation.md#new-jobsets.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from api.keys import DELETE_ON_SUSPEND, MULTIKUEUE_ORIGIN, QUEUE_NAME, SKIP_SUSPEND
 from kube.model.field import FieldError
 from webhooks.jobset.rules import (
     EntryCheck,
@@ -61,74 +63,83 @@ SCHEDULING_CHECKS: tuple[SubjectCheck, ...] = (
     spares.check_scheduling_groups,
 )
 """Checks of a set with spec.scheduling, which are repeated on every update of it."""
-FIRST_CHECKS: tuple[SubjectCheck, ...] = (
-    depends_on.check_startup_policy,
-    execution.check_single_order,
-    execution.check_state,
-    success.check_operator,
-    claims.check_namespaces,
-    in_place.check_gate,
-    restart_agent.check_strategy,
+CHECKS_OF_SETS: tuple[SubjectCheck, ...] = (
     gated_fields.check_gates,
-    elastic.check_gate,
-    spares.check_gate,
-    suspension.check_suspend,
-    execution.check_restart_strategy,
-    depends_on.check_first,
-    names.check_subdomain,
     size.check_counts,
     size.check_stored_size,
-    managed_by.check_manager_name,
-    managed_by.check_copied_fields,
+    success.check_targets,
+    placement.check_jobset,
+    own_keys.check_unknown_keys,
+    own_keys.check_queue_label,
+    containers.check_containers,
+    own_numbers.check_numbers,
+    own_numbers.check_endless_containers,
+    success.check_reachability,
+    scheduling_pods.check_kai_stages,
+    scheduling_pods.check_ignored_field,
 )
-REPLICATED_JOB_CHECKS: tuple[EntryCheck, ...] = (
+CHECKS_OF_REPLICATED_JOBS: tuple[EntryCheck, ...] = (
     names.check_pod_count,
     names.check_group_name,
     names.check_name,
     names.check_job_names,
     names.check_pod_names,
     managed_by.check_jobs,
-    depends_on.check_targets,
-    in_place.check_job_template,
-    restart_agent.check_pods,
-    restart_agent.check_rights,
     restart_agent.check_watchdog,
     dns.check_pods,
-    exit_codes.check_exit_code_policy,
     placement.check_replicated_job,
 )
-LAST_CHECKS: tuple[SubjectCheck, ...] = (
-    success.check_targets,
-    success.check_min_succeeded,
-    elastic.check_bounds,
-    elastic.check_min_succeeded,
-    elastic.check_no_capacity,
-    spares.check_groups,
-    spares.check_references,
-    failure.check_failure_rules,
-    escalation.check_steps,
-    escalation.check_in_place_limit,
-    exit_codes.check_failure_rules,
-    avoid_nodes.check_avoid_nodes,
-    coordinator.check_coordinator,
-    claims.check_volume_claims,
-    placement.check_jobset,
-    own_keys.check_unknown_keys,
-    own_keys.check_queue_label,
-    suspension.check_annotations,
-    containers.check_containers,
-    own_numbers.check_numbers,
-    own_numbers.check_endless_containers,
-    success.check_reachability,
-    failure_reach.check_reachability,
-    grace_periods.check_grace_periods,
-    depends_on.check_reachability,
-    execution.check_effect,
-    execution.check_reachability,
-    dns.check_dns_off,
-    scheduling_pods.check_pod_set_count,
-    scheduling_pods.check_kai_stages,
-    scheduling_pods.check_ignored_field,
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalChecks:
+    """Checks that find nothing in a JobSet with none of these keys (`Subject.keys`)."""
+
+    keys: tuple[str, ...]
+    of_set: tuple[SubjectCheck, ...]
+    of_replicated_job: tuple[EntryCheck, ...] = ()
+
+
+OPTIONAL_CHECKS: tuple[OptionalChecks, ...] = (
+    OptionalChecks(
+        ("executionPolicy",),
+        (
+            execution.check_single_order,
+            execution.check_state,
+            execution.check_restart_strategy,
+            execution.check_effect,
+            execution.check_reachability,
+        ),
+    ),
+    OptionalChecks(
+        ("dependsOn",),
+        (depends_on.check_startup_policy, depends_on.check_first, depends_on.check_reachability),
+        (depends_on.check_targets,),
+    ),
+    OptionalChecks(
+        ("minSucceeded", "unit"), (success.check_operator, success.check_min_succeeded, elastic.check_min_succeeded)
+    ),
+    OptionalChecks(
+        ("restartStrategy", "agent"),
+        (in_place.check_gate, restart_agent.check_strategy),
+        (in_place.check_job_template, restart_agent.check_pods, restart_agent.check_rights),
+    ),
+    OptionalChecks(("elastic", "nodeFailure"), (elastic.check_gate, elastic.check_bounds, elastic.check_no_capacity)),
+    OptionalChecks(("spareFor",), (spares.check_gate, spares.check_groups, spares.check_references)),
+    OptionalChecks(
+        ("failurePolicy",),
+        (failure.check_failure_rules, failure_reach.check_reachability, grace_periods.check_grace_periods),
+    ),
+    OptionalChecks(("rules",), (escalation.check_steps, exit_codes.check_failure_rules)),
+    OptionalChecks(("inPlaceRestarts",), (escalation.check_in_place_limit,)),
+    OptionalChecks(("avoidNodes",), (avoid_nodes.check_avoid_nodes,)),
+    OptionalChecks(("exitCodePolicy",), (), (exit_codes.check_exit_code_policy,)),
+    OptionalChecks(("subdomain", "enableDNSHostnames"), (names.check_subdomain, dns.check_dns_off)),
+    OptionalChecks(("coordinator",), (coordinator.check_coordinator,)),
+    OptionalChecks(("volumeClaimPolicies",), (claims.check_namespaces, claims.check_volume_claims)),
+    OptionalChecks(("managedBy", MULTIKUEUE_ORIGIN), (managed_by.check_manager_name, managed_by.check_copied_fields)),
+    OptionalChecks((SKIP_SUSPEND, DELETE_ON_SUSPEND), (suspension.check_suspend, suspension.check_annotations)),
+    OptionalChecks((QUEUE_NAME,), (scheduling_pods.check_pod_set_count,)),
 )
 TEXT_CHECKS: tuple[SubjectCheck, ...] = (
     variables.check_variables,
@@ -140,12 +151,15 @@ TEXT_CHECKS: tuple[SubjectCheck, ...] = (
 
 def findings_about_new(subject: Subject, work: Work) -> Iterator[FieldError]:
     """The findings about a new JobSet, in discovery order."""
-    yield from _findings(FIRST_CHECKS, subject, work)
+    needed = [checks for checks in OPTIONAL_CHECKS if not subject.keys.isdisjoint(checks.keys)]
+    entry_checks = [*CHECKS_OF_REPLICATED_JOBS, *(check for checks in needed for check in checks.of_replicated_job)]
+    yield from _findings(CHECKS_OF_SETS, subject, work)
     for entry in subject.entries:
-        work.spend(entry.steps_per_check * len(REPLICATED_JOB_CHECKS))
-        for each in REPLICATED_JOB_CHECKS:
-            yield from each(subject, entry)
-    yield from _findings(LAST_CHECKS, subject, work)
+        work.spend(entry.steps_per_check * len(entry_checks))
+        for check in entry_checks:
+            yield from check(subject, entry)
+    for checks in needed:
+        yield from _findings(checks.of_set, subject, work)
     yield from scheduling_findings(subject, work)
     text_size = sum(len(entry.all_text) for entry in subject.entries)
     work.spend(text_size * len(TEXT_CHECKS))

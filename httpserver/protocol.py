@@ -6,9 +6,9 @@ A connection is always in one of these states. Each state has a time limit (`Con
 |---|---|---|---|
 | HEAD | the connection, or the first byte after IDLE | a complete head | `head_timeout` |
 | REQUEST | a complete head | the last byte of the answer is written | `request_timeout` |
-| REST | the answer to a request that is not complete | the end of that request | `rest_timeout` |
+| REST_OF_REQUEST | the answer, if the request has not arrived completely | the end of the request | `rest_timeout` |
 | IDLE | the end of request and answer | the next byte | `keep_alive` |
-| CLOSING | the last answer, a mistake, or the limit of another state | the last byte is taken | `close_timeout` |
+| CLOSING | the last answer, a protocol error, or the limit of another state | the last byte is sent | `close_timeout` |
 
 When the time limit of CLOSING is reached, the connection is cut. The task that handles a request ends with its
 connection.
@@ -32,7 +32,7 @@ _MAX_PIPELINED = 16
 """The most requests on a connection that wait for the answers to earlier requests."""
 
 _MAX_UNREAD_BYTES = 512 * 1024
-"""The most bytes of unread bodies that are buffered in order to notice whether the client is still connected."""
+"""To notice a disconnected client, reading continues while a request is handled, up to so many unread bytes."""
 
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -45,7 +45,7 @@ class State(enum.Enum):
 
     HEAD = enum.auto()
     REQUEST = enum.auto()
-    REST = enum.auto()
+    REST_OF_REQUEST = enum.auto()
     IDLE = enum.auto()
     CLOSING = enum.auto()
 
@@ -54,8 +54,8 @@ class Connection(HttpToolsProtocol):
     """The connection of one client. uvicorn alone would wait forever for most data, and buffer all that a client sends.
 
     The limit of the head (`max_head_bytes`) also counts trailers and chunk extensions of a message. `_message_bytes`
-    and `_body_bytes` count bytes of the current message. `_read_bytes` counts the bytes of the current read that may
-    belong to the current message.
+    and `_body_bytes` count bytes of the current message. `_read_bytes` counts bytes of the current read, without the
+    parts of bodies that are parsed already. A message that begins in this read is charged with all of these bytes.
 
     A client may send up to `_MAX_PIPELINED` requests before earlier requests are answered. Without this limit one read
     could bring thousands. If a client sends more, its connection ends with the answer to the last request within the
@@ -86,7 +86,7 @@ class Connection(HttpToolsProtocol):
         self._seconds_by_state = {
             State.HEAD: limits.head_timeout,
             State.REQUEST: limits.request_timeout,
-            State.REST: limits.rest_timeout,
+            State.REST_OF_REQUEST: limits.rest_timeout,
             State.IDLE: limits.keep_alive,
             State.CLOSING: limits.close_timeout,
         }
@@ -186,7 +186,7 @@ class Connection(HttpToolsProtocol):
         if self._is_ignored:
             return
         self._is_complete = True
-        if self.state is State.REST:
+        if self.state is State.REST_OF_REQUEST:
             self._enter(State.IDLE)
         else:
             self.waiting_since = None
@@ -202,7 +202,7 @@ class Connection(HttpToolsProtocol):
         elif self._is_in_head:
             self._enter(State.HEAD)
         else:
-            self._enter(State.IDLE if self._is_complete else State.REST)
+            self._enter(State.IDLE if self._is_complete else State.REST_OF_REQUEST)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Start the task of a request as uvicorn does, and remember the task for this connection."""
@@ -223,7 +223,7 @@ class Connection(HttpToolsProtocol):
     # Limits of time and number
 
     def timeout_keep_alive_handler(self) -> None:
-        """Do nothing at uvicorn's own timer of idle connections, which any byte would stop."""
+        """Do nothing: IDLE and HEAD have timers. A single byte would stop uvicorn's own timer for good."""
 
     def _enter(self, state: State) -> None:
         self.state = state
@@ -240,7 +240,10 @@ class Connection(HttpToolsProtocol):
         self._enter(State.CLOSING)
 
     def _make_room(self) -> None:
-        """If there are too many connections, cut a connection that waits for its client (`max_connections`)."""
+        """If there are more than `max_connections`, cut one that waits for its client.
+
+        It is the one that has waited longest, of the network that has the most waiting connections.
+        """
         if len(self.connections) <= self._limits.max_connections:
             return
         waiting_connections = [
@@ -251,10 +254,10 @@ class Connection(HttpToolsProtocol):
         if waiting_connections:
             counts = Counter(connection.network for connection in waiting_connections)
             # The clock of a loop may stand still for some milliseconds in which many connections come.
-            longest_waiting = min(
+            connection_to_cut = min(
                 waiting_connections,
                 key=lambda connection: (-counts[connection.network], connection.waiting_since, connection.number),
             )
             # The loop reports the end of the connection later. Unlike `abort`, `close` would wait for the client.
-            self.connections.discard(longest_waiting)
-            longest_waiting.transport.abort()
+            self.connections.discard(connection_to_cut)
+            connection_to_cut.transport.abort()

@@ -26,7 +26,7 @@ LIMITS = ConnectionLimits(
 SECONDS = {
     State.HEAD: 5.0,
     State.REQUEST: 7.0,
-    State.REST: 3.0,
+    State.REST_OF_REQUEST: 3.0,
     State.IDLE: 11.0,
     State.CLOSING: 2.0,
 }
@@ -211,7 +211,7 @@ def test_a_byte_begins_the_next_head():
         (HEAD + LENGTH + b"\r\n", State.REQUEST),
         (HEAD + LENGTH + b"\r\n{", State.REQUEST),
         (b"POST /late HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}", State.REQUEST),
-        (b"POST /early HTTP/1.1\r\ncontent-length: 2\r\n\r\n{", State.REST),
+        (b"POST /early HTTP/1.1\r\ncontent-length: 2\r\n\r\n{", State.REST_OF_REQUEST),
         (SIMPLE, State.IDLE),
         (b"POST /early HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}", State.IDLE),
         (SIMPLE * 3, State.IDLE),

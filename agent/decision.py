@@ -62,16 +62,16 @@ def open_notice(jobset: dict[str, Any] | None) -> Notice | None:
     return Notice(time, signal) if time and signal else None
 
 
-def next_attempt(jobset: dict[str, Any]) -> int:
-    """The attempt that a newly started pod reports."""
+def attempt_to_join(jobset: dict[str, Any]) -> int:
+    """The attempt that a pod reports if it has just started, or if its worker has failed."""
     current = _status(jobset, CURRENT)
     return 0 if current is None else current + 1
 
 
-def following_attempt(jobset: dict[str, Any]) -> int:
+def attempt_after_restart(jobset: dict[str, Any]) -> int:
     """The attempt that a running pod reports after its own is over: the highest that any pod has reported."""
     previous = _status(jobset, PREVIOUS)
-    return next_attempt(jobset) if previous is None else previous + 1
+    return attempt_to_join(jobset) if previous is None else previous + 1
 
 
 def decide(jobset: dict[str, Any] | None, progress: Progress) -> Action:

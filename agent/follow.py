@@ -15,14 +15,14 @@ from contextlib import closing
 from typing import NamedTuple
 
 from agent.api import JSON, Api, ApiError
-from agent.decision import Action, Notice, Progress, decide, following_attempt, next_attempt, open_notice
+from agent.decision import Action, Notice, Progress, attempt_after_restart, attempt_to_join, decide, open_notice
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 
 
 class Continuation(NamedTuple):
-    """How an agent continues after its attempt without a restart of its container.
+    """What an agent needs to begin the next attempt in the same container.
 
     - `end_worker` returns once no process of the worker is left.
     - `api` is a second connection for the report, because the watch uses the first connection.
@@ -33,7 +33,7 @@ class Continuation(NamedTuple):
 
 
 class JobSetWatcher:
-    """One agent's view of its JobSet. `act` gets LIFT, RESTART and FAIL when they are due; RESTART and FAIL come last.
+    """One agent's view of its JobSet. `act` gets LIFT (let the worker start) and, at the end, RESTART or FAIL.
 
     With `continuation`, the watcher ends the worker and reports the next attempt, and `act` gets no RESTART. `notify`
     gets the open maintenance notice, or None, for each new state of the JobSet that does not end the attempt.
@@ -55,16 +55,16 @@ class JobSetWatcher:
         self._notify = notify
         self._pause = FIRST_PAUSE
         self._is_over = False
-        self._new_failure = ""
-        self._failure = ""
+        self._requested_failure = ""  # `report_failure` sets it in another thread, and `run` takes it over
+        self._failure_to_report = ""
 
     def report_failure(self, failure: str) -> None:
-        """Request a report of the next attempt and of the worker's failure; for another thread.
+        """Request a report of the next attempt and of the worker's failure. Another thread calls this.
 
-        `act` gets FAIL instead if the API server refuses the report, or if the end of the container has to report the
-        failure.
+        `act` gets FAIL instead if the API server refuses the report, if restarts in place are off, or if the JobSet has
+        failed. Then the exit code of the container shows the failure.
         """
-        self._new_failure = failure
+        self._requested_failure = failure
         self._api.interrupt()
 
     def run(self) -> None:
@@ -76,7 +76,7 @@ class JobSetWatcher:
             try:
                 self._list_report_and_watch()
             except ApiError as error:
-                if self._new_failure:
+                if self._requested_failure:
                     continue
                 wait = max(_random_pause(self._pause), min(error.pause, LONGEST_PAUSE))
                 say(f"{error}; trying again in {wait:.1f} s")
@@ -85,24 +85,25 @@ class JobSetWatcher:
 
     def _list_report_and_watch(self) -> None:
         """List, report and watch until the first error, the end of the attempt, or a report that is due again."""
-        if self._new_failure:
-            self._failure, self._new_failure, self.progress = self._new_failure, "", Progress(failed=True)
+        if self._requested_failure:
+            self._failure_to_report, self._requested_failure = self._requested_failure, ""
+            self.progress = Progress(failed=True)
         jobset = self._api.read_jobset()
         if jobset is not None and decide(jobset, self.progress) is Action.REPORT:
-            self._report(self._api, next_attempt(jobset))
+            self._report(self._api, attempt_to_join(jobset))
         self._pause = FIRST_PAUSE
         due_action = self._act_on(jobset)
         while due_action is Action.WAIT:
             due_action = self._watch()
 
     def _report(self, api: Api, attempt: int) -> None:
-        """Report the attempt, or the attempt that was chosen earlier."""
+        """Report `attempt`, or the attempt that an earlier round has chosen, if any."""
         if self.progress.attempt is None:
             self.progress = self.progress._replace(attempt=attempt)
         try:
-            api.report(self.progress.attempt or 0, self._failure)
+            api.report(self.progress.attempt or 0, self._failure_to_report)
         except ApiError as error:
-            if not (error.forbidden and self._failure):
+            if not (error.forbidden and self._failure_to_report):
                 raise
             say(f"{error}; ending with the worker's exit code")
             self._end(Action.FAIL)
@@ -112,7 +113,7 @@ class JobSetWatcher:
 
     def _watch(self) -> Action:
         has_events = False
-        for jobset in self._api.watch(lambda: not self._new_failure):
+        for jobset in self._api.watch(lambda: not self._requested_failure):
             has_events = True
             due_action = self._act_on(jobset)
             if due_action is not Action.WAIT:
@@ -124,19 +125,20 @@ class JobSetWatcher:
     def _act_on(self, jobset: JSON | None) -> Action:
         """Act on one state of the JobSet. Returns REPORT, RESTART or FAIL if this round is over, else WAIT."""
         action = Action.FAIL if self._is_over else decide(jobset, self.progress)
-        if action is not Action.RESTART:  # the end of the attempt depends on whether its notice was acknowledged
+        if action is not Action.RESTART:  # how the worker is ended depends on whether it has acknowledged the notice
             self._notify(open_notice(jobset))
         if action is Action.LIFT:
-            self.progress, self._failure = self.progress._replace(lifted=True, failed=False), ""
+            self.progress, self._failure_to_report = self.progress._replace(lifted=True, failed=False), ""
             self._act(action)
             return Action.WAIT
         if action is Action.RESTART and jobset is not None and self._continuation is not None:
             self._continuation.end_worker()
-            self._failure, self._new_failure = self._new_failure, ""  # the worker may have failed meanwhile
-            self.progress = Progress(failed=self.progress.failed or bool(self._failure))
+            # The worker may have failed meanwhile.
+            self._failure_to_report, self._requested_failure = self._requested_failure, ""
+            self.progress = Progress(failed=self.progress.failed or bool(self._failure_to_report))
             # Higher than any attempt that this pod has reported, so an old state of the JobSet is harmless here.
             with closing(self._continuation.api) as api:
-                self._report(api, following_attempt(jobset))
+                self._report(api, attempt_after_restart(jobset))
             return Action.WAIT
         if action in {Action.RESTART, Action.FAIL} and not self._is_over:
             self._end(action)

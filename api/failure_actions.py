@@ -30,7 +30,7 @@ class FailureAction:
     - `counts_restarts`: whether a restart by the action counts towards `failurePolicy.maxRestarts`.
     - `description`: what the action does, for the CRD and the API reference.
     - `gate`: the feature gate that the action needs; empty if it needs none.
-    - `since_go`: whether the Go JobSet also has the action.
+    - `in_go_jobset`: whether the Go JobSet also has the action.
     """
 
     name: str
@@ -38,7 +38,7 @@ class FailureAction:
     counts_restarts: bool
     description: str
     gate: str = ""
-    since_go: bool = True
+    in_go_jobset: bool = True
 
     @property
     def reach(self) -> int:
@@ -95,7 +95,7 @@ RESTART_REPLICATED_JOB = FailureAction(
     counts_restarts=True,
     gate="RestartJob",
     description="recreate all Jobs of its ReplicatedJob, counted as one RestartJob",
-    since_go=False,
+    in_go_jobset=False,
 )
 MAX_REPLICAS_TO_RESTART = 1024
 """An action that recreates only some Jobs works for ReplicatedJobs of at most this many Jobs.
@@ -125,5 +125,5 @@ def action_of(name: str) -> FailureAction:
 def describe_actions() -> str:
     """A description of all actions, one sentence for each."""
     gates = {action.name: f" (feature gate {action.gate})" if action.gate else "" for action in ACTIONS.values()}
-    notes = {action.name: "" if action.since_go else "; not in the Go JobSet" for action in ACTIONS.values()}
+    notes = {action.name: "" if action.in_go_jobset else "; not in the Go JobSet" for action in ACTIONS.values()}
     return " ".join(f"{name}{gates[name]}: {action.description}{notes[name]}." for name, action in ACTIONS.items())

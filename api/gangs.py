@@ -157,7 +157,7 @@ def forest(js: JobSet) -> Forest | None:
     return _ForestBuilder(running_part(js), js.spec.scheduling).forest()
 
 
-def sample_forest(js: JobSet) -> Forest | None:
+def forest_of_single_jobs(js: JobSet) -> Forest | None:
     """The trees as if each ReplicatedJob had at most one Job.
 
     They have all kinds, templates and fields of the full trees, and few groups.

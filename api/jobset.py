@@ -1,8 +1,9 @@
 """The record of a JobSet (`jobset.x-k8s.io/v1alpha2`), with all fields of its spec. See docs/reference/api.md.
 
 This program decodes JobSets into these records. `make generate` turns the texts and schema keywords of their fields
-into the CRD. Templates of Jobs and of volume claims are raw JSON, which no record describes. The API server sets a
-"default (CRD)" of a text from the CRD. The mutating webhook of this program sets a "default (webhook)".
+into the CRD. Templates of Jobs and of volume claims are raw JSON, which no record describes. In the texts of fields,
+the API server sets what is called "Default (CRD)", and the mutating webhook of this program sets "Default (webhook)".
+"Default (at use)" is never stored.
 """
 
 from typing import Annotated
@@ -114,7 +115,7 @@ class ReplicatedJob(Base, frozen=True, kw_only=True):
         doc(
             "Which exit codes fail the Job at once and which are retried for free; {} stands for the table of the"
             " training operators. Absent: as the Job's own rules say. Immutable.",
-            since_go=False,
+            in_go_jobset=False,
         ),
     ] = None
     elastic: Annotated[
@@ -122,7 +123,7 @@ class ReplicatedJob(Base, frozen=True, kw_only=True):
         doc(
             "Bounds of `replicas`, also for a set that runs (feature gate JobSetElasticReplicas). Absent: none."
             " Immutable.",
-            since_go=False,
+            in_go_jobset=False,
         ),
     ] = None
     spare_for: Annotated[
@@ -130,7 +131,7 @@ class ReplicatedJob(Base, frozen=True, kw_only=True):
         doc(
             "Name of the ReplicatedJob for whose pods the pods of this one hold places (feature gate JobSetSpares)."
             " The mutating webhook fills in its template. Absent: no spares. Immutable.",
-            since_go=False,
+            in_go_jobset=False,
             minLength=1,
         ),
     ] = ""
@@ -265,7 +266,7 @@ class JobSetSpec(Base, frozen=True, kw_only=True):
         ExecutionPolicy | None,
         doc(
             "Runs the ReplicatedJobs as stages. Absent: all start at once. Immutable.",
-            since_go=False,
+            in_go_jobset=False,
             **{"x-kubernetes-validations": _IMMUTABLE},
         ),
     ] = None
@@ -274,7 +275,7 @@ class JobSetSpec(Base, frozen=True, kw_only=True):
         doc(
             "Gangs and topology (feature gate JobSetWorkloadAwareSchedulingAPI). Absent: pods are scheduled one by one."
             " May change while the set is suspended and runs no pods.",
-            since_go=False,
+            in_go_jobset=False,
         ),
     ] = None
     suspend: Annotated[

@@ -39,7 +39,7 @@ class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
             "Indexes of the Jobs that completed in this attempt, as in batch/v1 (1,3-5), or a bitmap if that text is"
             " long (bits: and base64, bit i of byte b, from the lowest, is index 8b+i): a completed Job that is deleted"
             " is not run again.",
-            since_go=False,
+            in_go_jobset=False,
         ),
     ] = ""
     started: Annotated[
@@ -47,7 +47,7 @@ class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
         doc(
             "Whether every Job was ready or had succeeded at some time of this attempt; kept where a later"
             " ReplicatedJob waits for it. A restart or a suspension takes it back.",
-            since_go=False,
+            in_go_jobset=False,
         ),
     ] = False
     released: Annotated[
@@ -55,7 +55,7 @@ class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
         doc(
             "Whether its stage has been released in this attempt (executionPolicy InOrder). A restart or a suspension"
             " takes it back.",
-            since_go=False,
+            in_go_jobset=False,
         ),
     ] = False
     remaining: Annotated[
@@ -64,7 +64,7 @@ class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
             "Jobs that are still to come or to end (executionPolicy InOrder): those that have not completed in this"
             " attempt, whether or not their stage has been released. 0: what its stage was given may be used for"
             " others. A restart raises it again.",
-            since_go=False,
+            in_go_jobset=False,
             **INT32,
         ),
     ] = None
@@ -291,22 +291,22 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
         doc(
             "Jobs that are ready or have succeeded, of all Jobs of the set, as of the last write of the status: `2/4`."
             " For people; programs read replicatedJobsStatus.",
-            since_go=False,
+            in_go_jobset=False,
         ),
     ] = ""
     current_stage: Annotated[
         str,
-        doc("Last stage that has been released, `trainer (2/3)` (executionPolicy InOrder).", since_go=False),
+        doc("Last stage that has been released, `trainer (2/3)` (executionPolicy InOrder).", in_go_jobset=False),
     ] = ""
     failure_policy_restarts: Annotated[
         tuple[RuleRestarts, ...],
-        doc("Restarts by rules with maxRestarts of their own.", since_go=False, **MAP_BY_NAME),
+        doc("Restarts by rules with maxRestarts of their own.", in_go_jobset=False, **MAP_BY_NAME),
     ] = ()
     failure_policy_steps: Annotated[
         tuple[RuleStep, ...],
         doc(
             "How far rules that say `then` have come (feature gate JobSetFailureEscalation).",
-            since_go=False,
+            in_go_jobset=False,
             **MAP_BY_NAME,
         ),
     ] = ()
@@ -315,7 +315,7 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
         doc(
             "Number of the attempt that runs, from 0: one more for each restart of the set, each resume after a"
             " suspension (KEP-1282), and each planned move in place. Absent until the set first ran.",
-            since_go=False,
+            in_go_jobset=False,
             minimum=0,
             **INT32,
         ),
@@ -330,22 +330,22 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
         ),
     ] = ""
     last_restart: Annotated[
-        LastRestart | None, doc("The last restart of the whole set; absent before the first.", since_go=False)
+        LastRestart | None, doc("The last restart of the whole set; absent before the first.", in_go_jobset=False)
     ] = None
     attempt_history: Annotated[
         tuple[FailedAttempt, ...],
-        doc("How the last attempts failed, oldest first, at most 10.", since_go=False, maxItems=10, **ATOMIC),
+        doc("How the last attempts failed, oldest first, at most 10.", in_go_jobset=False, maxItems=10, **ATOMIC),
     ] = ()
     recovery: Annotated[
         Recovery | None,
-        doc("What failures cost (feature gate JobSetRecoveryTimes); absent without it.", since_go=False),
+        doc("What failures cost (feature gate JobSetRecoveryTimes); absent without it.", in_go_jobset=False),
     ] = None
     failed_nodes: Annotated[
         tuple[FailedNode, ...],
         doc(
             "Nodes that failed the set within failurePolicy.avoidNodes.forSeconds, by the time of their last failure"
             " (feature gate JobSetAvoidNodes).",
-            since_go=False,
+            in_go_jobset=False,
             maxItems=MAX_FAILED_NODES,
             **MAP_BY_NAME,
         ),
@@ -355,7 +355,7 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
         doc(
             "Nodes that the set leaves by failurePolicy.maintenance (feature gate JobSetNodeMaintenance). Absent:"
             " none.",
-            since_go=False,
+            in_go_jobset=False,
         ),
     ] = None
     reduced_replicas: Annotated[
@@ -363,13 +363,13 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
         doc(
             "ReplicatedJobs that run with fewer Jobs than spec says, by failurePolicy.nodeFailure.whenNoCapacity"
             " (feature gate JobSetElasticReplicas). Absent: none.",
-            since_go=False,
+            in_go_jobset=False,
             **MAP_BY_NAME,
         ),
     ] = ()
     spares: Annotated[
         tuple[SpareStatus, ...],
-        doc("Spares of the set (feature gate JobSetSpares). Absent: none.", since_go=False, **MAP_BY_NAME),
+        doc("Spares of the set (feature gate JobSetSpares). Absent: none.", in_go_jobset=False, **MAP_BY_NAME),
     ] = ()
     previous_in_place_restart_attempt: Annotated[
         int | None,

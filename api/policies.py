@@ -1,8 +1,8 @@
 """The policies in the spec of a JobSet: when it succeeds or fails, and what happens when a Job fails.
 
 `make generate` turns these records into a part of the CRD (docs/reference/api.md#spec-fields). "The set" in their texts
-is the JobSet. Fields that the Go JobSet does not have are marked with `since_go=False`, or in the text of their record.
-They are optional, and a JobSet without them behaves as with the Go JobSet.
+is the JobSet. Fields that the Go JobSet does not have are marked with `in_go_jobset=False`, or in the text of their
+record. They are optional, and a JobSet without them behaves as with the Go JobSet.
 """
 
 from typing import Annotated, Final
@@ -68,7 +68,7 @@ class SuccessPolicy(Base, frozen=True, kw_only=True):
         doc(
             "How many of the targeted Jobs, or pods, have to succeed: a number from 1, or a share from 1% to 100%,"
             " which is rounded up. What still runs then is deleted. Absent: as operator says.",
-            since_go=False,
+            in_go_jobset=False,
         ),
     ] = None
     unit: Annotated[
@@ -76,7 +76,7 @@ class SuccessPolicy(Base, frozen=True, kw_only=True):
         doc(
             "What minSucceeded counts. Job: Jobs that completed. Pod: completions of the Jobs; a completed Job counts"
             " with all of its own. Absent: Job.",
-            since_go=False,
+            in_go_jobset=False,
             enum=["Job", "Pod"],
         ),
     ] = ""
@@ -148,7 +148,7 @@ class FailurePolicyRule(Base, frozen=True, kw_only=True):
         doc(
             "Exit codes that match, beside reasons, patterns and targets. Absent: any. A Job none of whose failed pods"
             " is left does not match.",
-            since_go=False,
+            in_go_jobset=False,
         ),
     ] = None
     on_pod_reasons: Annotated[
@@ -157,7 +157,7 @@ class FailurePolicyRule(Base, frozen=True, kw_only=True):
             "Reasons that match in the status of the failed pod that decided about the Job, or of its containers, such"
             " as UnexpectedAdmissionError, Evicted or OOMKilled; beside all other conditions. Empty = any. A Job none"
             " of whose failed pods is left does not match.",
-            since_go=False,
+            in_go_jobset=False,
             maxItems=32,
             **SET,
         ),
@@ -167,7 +167,7 @@ class FailurePolicyRule(Base, frozen=True, kw_only=True):
         doc(
             "Times that this rule restarts something before the set is Failed, counted in"
             " status.failurePolicyRestarts, beside the set's own maxRestarts. Absent: no limit of its own.",
-            since_go=False,
+            in_go_jobset=False,
             minimum=0,
             **INT32,
         ),
@@ -177,7 +177,7 @@ class FailurePolicyRule(Base, frozen=True, kw_only=True):
         doc(
             "What follows when the action has not helped, step by step (feature gate JobSetFailureEscalation). Absent:"
             " the same action each time.",
-            since_go=False,
+            in_go_jobset=False,
             maxItems=4,
             **ATOMIC,
         ),
@@ -326,7 +326,7 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
         doc(
             "When a Job counts as failed. JobFailed: when the last of its pods is gone. FailureTarget: as soon as it is"
             " bound to fail, while its pods still end. Absent: JobFailed.",
-            since_go=False,
+            in_go_jobset=False,
             enum=["JobFailed", "FailureTarget"],
         ),
     ] = ""
@@ -336,7 +336,7 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
             "With restartStrategy InPlaceRestart: restarts in place after which every Job is recreated instead, counted"
             " against maxRestarts like each of them (feature gate JobSetFailureEscalation). Absent: no limit but"
             " maxRestarts.",
-            since_go=False,
+            in_go_jobset=False,
             minimum=1,
             **INT32,
         ),
@@ -347,7 +347,7 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
             "Seconds from its creation after which a pod of phase Pending fails its Job, with reason StartTimeout and"
             " what the kubelet or the scheduler says about it (feature gate JobSetStartTimeout). Pods with a scheduling"
             " gate do not count. Absent: pods may pend for ever.",
-            since_go=False,
+            in_go_jobset=False,
             minimum=1,
             **INT32,
         ),
@@ -357,7 +357,7 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
         doc(
             "Lets pods of a node that is gone, unreachable or out of service fail their Job, with reason NodeFailure"
             " (feature gate JobSetNodeFailure). Absent: nodes are not looked at.",
-            since_go=False,
+            in_go_jobset=False,
         ),
     ] = None
     maintenance: Annotated[
@@ -366,7 +366,7 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
             "Moves the set away from nodes that get one of these taints, or on which a pod of it is evicted, by a"
             " restart that does not count against maxRestarts (feature gate JobSetNodeMaintenance). Absent: taints and"
             " evictions are not looked at.",
-            since_go=False,
+            in_go_jobset=False,
         ),
     ] = None
     avoid_nodes: Annotated[
@@ -374,7 +374,7 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
         doc(
             "Keeps pods of Jobs that are created again away from nodes that failed the set (feature gate"
             " JobSetAvoidNodes). Absent: pods go where the scheduler likes.",
-            since_go=False,
+            in_go_jobset=False,
         ),
     ] = None
     agent: Annotated[
@@ -382,7 +382,7 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
         doc(
             "With restartStrategy InPlaceRestart: puts the agent into all pods that restart in place. Absent: the pod"
             " templates have to hold it.",
-            since_go=False,
+            in_go_jobset=False,
         ),
     ] = None
 

@@ -17,7 +17,7 @@ from api.own_fields import OWN_FIELDS, USE_GO_POLICY, DroppedField, field_tree, 
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 
-_GO_ACTIONS = frozenset(name for name, action in ACTIONS.items() if action.since_go)
+_GO_ACTIONS = frozenset(name for name, action in ACTIONS.items() if action.in_go_jobset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from kube.errors import Cause
 from kube.model.field import SPEC, ErrorType, FieldError, Layer, Rule, Severity
 from kube.model.job_rules.job import job_errors
 from kube.model.job_rules.volumes import CLAIM
-from webhooks.jobset.cluster.children import ChildJob, child_jobs, is_created_by_us, with_identity
+from webhooks.jobset.cluster.children import ChildJob, child_jobs, is_managed_by_us, with_identity
 from webhooks.jobset.cluster.claims import claims_of
 from webhooks.jobset.cluster.faults import claim_template_faults, job_faults
 from webhooks.jobset.cluster.known_errors import without_consequences
@@ -42,7 +42,7 @@ def with_job_faults(findings: Findings, gates: FeatureGates, *, jobs: bool = Tru
     try:
         js = subject_of(findings.object, gates).js
         js = with_identity(js, js.metadata.namespace or "default")
-        if not is_created_by_us(js, findings.errors):
+        if not is_managed_by_us(js, findings.errors):
             return findings
         rjobs = js.spec.replicated_jobs
         unused = [i for i, rjob in enumerate(rjobs) if rjob.replicas == 0]

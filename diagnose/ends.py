@@ -85,7 +85,7 @@ def failed_nodes(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Keyed
     """Pods with status Running on nodes that are gone, unreachable, out of service or not ready."""
     for child in case.unready_jobs(unexplained_jobs):
         for pod in case.pods_of(child):
-            if pod.is_silent and (node := pod.spec.node_name) in case.facts.nodes_by_name:
+            if pod.is_unready_without_reason and (node := pod.spec.node_name) in case.facts.nodes_by_name:
                 fault, since = _node_fault(case.facts.nodes_by_name[node])
                 if fault:
                     message = f"Job {child.name}: pod {pod.name} is on node {node}, {fault}"
@@ -195,7 +195,7 @@ def _overdue_fix(pod: SeenPod) -> str:
 
 def earlier_deletion_delays(case: Case, job: str) -> Iterator[Finding]:
     """Findings about pods that delay the deletion of a Job of an earlier JobSet, whose failure policy is not known."""
-    owners = ((pod, pod.metadata.controller()) for pod in case.facts.earlier_pods)
+    owners = ((pod, pod.metadata.controller()) for pod in case.facts.namesake_pods)
     for finding in _node_findings(case, [pod for pod, owner in owners if owner is not None and owner.name == job]):
         level = Level.FAULT if finding.because else finding.level
         yield replace(finding, cause="earlier-waits-for-node", level=level, because=())

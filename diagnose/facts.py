@@ -88,7 +88,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
         return scheduled if scheduled is not None and scheduled.status == "False" else None
 
     @property
-    def is_unhandled(self) -> bool:
+    def has_no_scheduler(self) -> bool:
         """Whether the pod has neither a node nor a message of a scheduler, and no scheduling gate."""
         is_schedulable = self.is_live and not self.spec.node_name and not self.is_gated
         return is_schedulable and self.status.condition("PodScheduled") is None
@@ -123,7 +123,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
         return any(state.waiting or (state.terminated and state.terminated.exit_code) for state in states)
 
     @property
-    def is_silent(self) -> bool:
+    def is_unready_without_reason(self) -> bool:
         """Whether the pod is Running and not ready, although no container waits or has failed. Its node may be gone."""
         is_running = self.status.phase == "Running" and bool(self.spec.node_name)
         return is_running and not self.is_ready and not self.has_stopped_container
@@ -232,7 +232,7 @@ class Facts:
     - `leftover_pods`: names of pods of earlier attempts whose Job is gone, by the name of this Job.
     - `ending_pods`: pods of the JobSet that are being deleted, such as pods of earlier attempts.
       Pods that are the least likely to end come first.
-    - `earlier_pods`: pods that are being deleted and belong to an earlier JobSet of this name, read if a Job of that
+    - `namesake_pods`: pods that are being deleted and belong to an earlier JobSet of this name, read if a Job of that
       JobSet still occupies the name of a missing Job.
     - `warnings`: events of type Warning about the JobSet, newest first. `job_warnings`: Warnings about its Jobs.
     - `has_service`: whether the Service of the JobSet exists, read if a Warning says that it could not be created.
@@ -245,8 +245,8 @@ class Facts:
     - `node_offers`: the labels, taints and resources of all nodes, read if the scheduler says that nodes lack one.
     - `holder_pods`: one pod on a node for each Job of all JobSets, which shows the domain that the Job holds.
     - `placed_pods`: all pods of all JobSets on nodes, read if nodes could take a pod and too little is free.
-    - `late_agent_pods`: running pods whose agents have not reported the attempt that workers wait for, read if no Job
-      is missing or unready.
+    - `pods_without_agent_report`: running pods whose agent has not reported the attempt that workers wait for, read if
+      no Job is missing or unready.
     - `lease`: the lease of the manager; an empty record if the lease does not exist.
     - `manager_pods`: all live pods of the manager, read if no manager holds the lease, or if no Job has been created
       and the status is empty.
@@ -255,7 +255,7 @@ class Facts:
     - `claims`: PersistentVolumeClaims of pods that have no node because of them, by name; None for a missing claim.
     - `storage_classes`: all StorageClasses of the cluster.
     - `device_claim_exists`: whether a ResourceClaim exists, by its name, for pods without a message of a scheduler.
-    - `nodes_by_name`: nodes of pods that run and are not ready, and of `ending_pods` and `earlier_pods`; None for a
+    - `nodes_by_name`: nodes of pods that run and are not ready, and of `ending_pods` and `namesake_pods`; None for a
       node that is gone.
     - `has_kueue`: whether Kueue is in the cluster, read if the JobSet has a queue and is suspended.
     - `workloads`: the Workloads of Kueue for a JobSet that has a queue and is suspended; empty if they cannot be read.
@@ -271,7 +271,7 @@ class Facts:
     namespace: SeenConditions | None = None
     leftover_pods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ending_pods: tuple[SeenPod, ...] = ()
-    earlier_pods: tuple[SeenPod, ...] = ()
+    namesake_pods: tuple[SeenPod, ...] = ()
     warnings: tuple[SeenEvent, ...] = ()
     has_service: bool = False
     job_warnings: tuple[SeenEvent, ...] = ()
@@ -282,7 +282,7 @@ class Facts:
     node_offers: Nodes | None = None
     holder_pods: Sequence[SeenPod] | None = None
     placed_pods: Sequence[SeenPod] | None = None
-    late_agent_pods: tuple[Pod, ...] = ()
+    pods_without_agent_report: tuple[Pod, ...] = ()
     lease: SeenLease | None = None
     manager_pods: tuple[SeenPod, ...] = ()
     webhook_state: State | None = None

@@ -1,8 +1,8 @@
 """Reads the facts that explain one JobSet from a cluster, page by page, with the rights of the user.
 
 A JobSet may have 10,000 Jobs and 100,000 pods, so pods are read only while Jobs are not ready: the leaders (pods with
-completion index 0), the pending pods, and further pods of a few Jobs. If the user lacks a right, the facts are left out
-with a note. Followers are all other pods. With exclusive placement, they are gated until their leader has a node.
+completion index 0), the pending pods, and some followers (all other pods) of a few Jobs. With exclusive placement,
+followers are gated until their leader has a node. If the user lacks a right, the facts are left out with a note.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from api import keys
 from api.batch import OwnedObject
 from api.event import SeenEvent
 from api.gang_status import StoredGroup
-from api.gangs import forest, sample_forest
+from api.gangs import forest, forest_of_single_jobs
 from api.jobset import JobSet
 from api.leftovers import NOT_ENDED, LeftoverPod, owner_to_wait_for
 from api.pod import PodMetadata
@@ -97,7 +97,8 @@ class _Gatherer:
         if not (are_all_ready_or_completed or js.spec.suspend or js.metadata.deletion_timestamp is not None):
             await self._fill_about_waiting(survey)
         if are_all_ready_or_completed and not js.spec.suspend:
-            facts.late_agent_pods = await look_up.late_agent_pods(self._reader, js, {job.metadata.uid for job in jobs})
+            job_uids = {job.metadata.uid for job in jobs}
+            facts.pods_without_agent_report = await look_up.pods_without_agent_report(self._reader, js, job_uids)
         has_manager_done_nothing = len(survey.missing_jobs) == survey.job_count and not js.status.replicated_jobs_status
         if is_unheld(facts.lease, facts.now) or (has_manager_done_nothing and facts.lease is not None):
             facts.manager_pods = await look_up.manager_pods(self._reader)
@@ -112,12 +113,12 @@ class _Gatherer:
         """Read the facts for a JobSet with Jobs that are missing, or neither ready nor completed."""
         facts, js, reader = self._facts, self._js, self._reader
         facts.lease = await look_up.manager_lease(reader)
-        earlier_job_uids = await self._fill_foreign_owners(survey)
-        if survey.due_jobs or any(child.deleting for child in survey.unready_jobs):
+        namesake_job_uids = await self._fill_foreign_owners(survey)
+        if survey.startable_jobs or any(child.deleting for child in survey.unready_jobs):
             facts.namespace = await look_up.namespace(reader, self._namespace)
-        earlier_selectors = [one_of(keys.JOB_UID, earlier_job_uids)] if earlier_job_uids else []
-        facts.earlier_pods = await look_up.deleted_pods(reader, earlier_selectors)
-        facts.nodes_by_name |= await look_up.nodes(reader, facts.earlier_pods)
+        namesake_selectors = [one_of(keys.JOB_UID, namesake_job_uids)] if namesake_job_uids else []
+        facts.namesake_pods = await look_up.deleted_pods(reader, namesake_selectors)
+        facts.nodes_by_name |= await look_up.nodes(reader, facts.namesake_pods)
         if survey.missing_jobs and js.status.restarts:
             facts.leftover_pods = await self._leftover_pods(survey)
         if survey.previous_jobs or facts.leftover_pods:
@@ -141,13 +142,12 @@ class _Gatherer:
         facts.gated_followers = await self._gated_followers() if topologies else {}
         pods = facts.pods or ()
         unscheduled = [(pod, failure.message) for pod in pods if (failure := pod.scheduling_failure)]
-        # For a pod in a group, the scheduler may only report that the group does not fit.
+        # For a pod in a group, the scheduler sometimes reports no more than that the group does not fit.
         has_groups = js.spec.scheduling is not None
         misfits = [pod for pod, message in unscheduled if has_groups or MISFIT.search(message)]
         if misfits:
-            levels = (
-                {group.topology_key for group in trees.groups()} if (trees := sample_forest(js)) is not None else set()
-            )
+            trees = forest_of_single_jobs(js)
+            levels = {group.topology_key for group in trees.groups()} if trees is not None else set()
             facts.node_offers = offers = await self._node_offers(misfits, topologies | levels)
             if offers is not None and any(lacking_resource(pod) and offers.fitting_nodes(pod.spec) for pod in misfits):
                 facts.placed_pods = await look_up.all_placed_pods(reader)
@@ -155,11 +155,11 @@ class _Gatherer:
         facts.claims = await look_up.claims(reader, pods_with_claims)
         if facts.claims:
             facts.storage_classes = await look_up.storage_classes(reader)
-        facts.nodes_by_name |= await look_up.nodes(reader, (pod for pod in pods if pod.is_silent))
-        unhandled = [pod for pod in pods if pod.is_unhandled and pod.spec.resource_claims]
-        facts.device_claim_exists = await look_up.device_claims(reader, unhandled)
+        facts.nodes_by_name |= await look_up.nodes(reader, (pod for pod in pods if pod.is_unready_without_reason))
+        pods_without_scheduler = [pod for pod in pods if pod.has_no_scheduler and pod.spec.resource_claims]
+        facts.device_claim_exists = await look_up.device_claims(reader, pods_without_scheduler)
         unready_names = {pod.name for pod in pods if pod.is_live and pod.spec.node_name and not pod.is_ready}
-        if pod_names := unready_names.union(pod.name for pod in unhandled):
+        if pod_names := unready_names.union(pod.name for pod in pods_without_scheduler):
             facts.pod_warnings = await self._warnings("regarding.kind=Pod", pod_names, FEW_PAGES)
         leaders = [pod for pod in pods if pod.metadata.topology in topologies and pod.metadata.leads]
         waiting_leaders = [pod for pod in leaders if pod.scheduling_failure]
@@ -206,8 +206,8 @@ class _Gatherer:
     async def _with_uncounted_failures(self, jobs: tuple[SeenJob, ...]) -> tuple[SeenJob, ...]:
         """The Jobs, with failed pods added that the Job controller has not counted.
 
-        In several releases of Kubernetes 1.32 to 1.36, the Job controller does not count a failed pod while it waits
-        before it creates the next one, if other pods are ready: the API server refuses the status that it writes.
+        In several releases of Kubernetes 1.32 to 1.36, the API server refuses the status of a Job that has ready pods
+        while the Job controller delays the replacement of a failed pod. So this pod is counted only after the delay.
         """
         if not any(job.may_hide_failures and not missing_pods(job) for job in jobs):
             return jobs
@@ -221,9 +221,9 @@ class _Gatherer:
     async def _fill_foreign_owners(self, survey: Survey) -> list[str]:
         """Read who owns Jobs with names of missing Jobs. Returns the UIDs of Jobs of an earlier JobSet of this name."""
         foreign_owners: dict[str, Owner] = {}
-        earlier_job_uids = []
+        namesake_job_uids = []
         previous_jobs = {child.name for child in survey.previous_jobs}
-        names = [position.name for position in survey.due_jobs if position.name not in previous_jobs]
+        names = [position.name for position in survey.startable_jobs if position.name not in previous_jobs]
         note = f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}"
         with self._reader.noting(note):
             for name in names[:MAX_EXAMPLES]:
@@ -231,9 +231,9 @@ class _Gatherer:
                 if job is not None and not job.metadata.controlled_by(self._js.metadata.uid):
                     foreign_owners[name] = job.metadata.owner
                     if job.metadata.owner == Owner(keys.KIND, self._js.metadata.name):
-                        earlier_job_uids.append(job.metadata.uid)
+                        namesake_job_uids.append(job.metadata.uid)
         self._facts.foreign_owners = foreign_owners
-        return earlier_job_uids
+        return namesake_job_uids
 
     async def _leftover_pods(self, survey: Survey) -> Mapping[str, tuple[str, ...]]:
         """The names of pods of earlier attempts whose Job has been deleted before them, by the name of the Job."""
@@ -261,7 +261,7 @@ class _Gatherer:
     async def _pods(self, survey: Survey) -> tuple[SeenPod, ...] | None:
         """Leaders and pending pods of the Jobs that are not ready, and running pods of a few of these Jobs.
 
-        The running pods are unready pods of Jobs that no other pod explains, and a follower of each waiting leader.
+        The running pods are unready pods of Jobs for which no pod shows a cause, and a follower of each waiting leader.
         """
         unready_uids = dict.fromkeys(child.job.metadata.uid for child in survey.unready_jobs)
         leader_selector = f"{self._jobset_selector},{keys.COMPLETION_INDEX}=0"

@@ -105,7 +105,7 @@ def _unstarted_jobs(case: Case) -> frozenset[str]:
     """The names of Jobs that may wait for groups: missing or suspended Jobs that are not of a later stage."""
     survey = case.survey
     halted = (child.name for child in survey.halted_jobs if child.replicated_job not in survey.unmet_texts)
-    return frozenset([*(position.name for position in survey.due_jobs), *halted])
+    return frozenset([*(position.name for position in survey.startable_jobs), *halted])
 
 
 class _WaitingTree:

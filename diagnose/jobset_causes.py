@@ -331,7 +331,7 @@ def warnings(case: Case, _unexplained_jobs: frozenset[str]) -> list[Answer]:
     obsolete_reasons = set() if are_pods_unknown or case.survey.unsettled_names else _REASONS_WHILE_WAITING
     halted_reasons = {keys.JOBS_SUSPENDED_AGAIN} if case.survey.halted_jobs else set()
     explained_reasons = {keys.JOB_CREATION_FAILED, *pod_reasons, *node_reasons, *obsolete_reasons, *halted_reasons}
-    has_absent_jobs = any(position.name not in case.facts.foreign_owners for position in case.survey.due_jobs)
+    has_absent_jobs = any(position.name not in case.facts.foreign_owners for position in case.survey.startable_jobs)
     by_reason: dict[str, Finding] = {}
     for event in case.recent_warnings:
         if (

@@ -172,7 +172,7 @@ async def deleted_pods(reader: Reader, selectors: Sequence[str]) -> tuple[SeenPo
     return tuple(sorted(ending, key=lambda pod: (pod.is_ready, pod.metadata.deletion_timestamp or "", pod.name)))
 
 
-async def late_agent_pods(reader: Reader, js: JobSet, job_uids: Container[str]) -> tuple[Pod, ...]:
+async def pods_without_agent_report(reader: Reader, js: JobSet, job_uids: Container[str]) -> tuple[Pod, ...]:
     """Running pods of the Jobs with these UIDs whose agents have not reported the attempt for which workers wait."""
     if not js.restarts_in_place or keys.DISABLE_IN_PLACE_RESTART in js.metadata.annotations:
         return ()

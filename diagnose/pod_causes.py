@@ -194,7 +194,7 @@ def _why_unscheduled(child: Child, pod: SeenPod, problem: Finding | None, messag
 @one_answer_per_key
 def without_device_claim(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods that the scheduler ignores because their ResourceClaim, or the template of the claim, is missing."""
-    for child, pods in case.pods_where(unexplained_jobs, lambda pod: pod.is_unhandled and pod.spec.resource_claims):
+    for child, pods in case.pods_where(unexplained_jobs, lambda pod: pod.has_no_scheduler and pod.spec.resource_claims):
         missing_text, fix = _missing_device_claim(case, pods[0])
         if missing_text:
             created = pods[0].metadata.creation_timestamp or ""
@@ -228,7 +228,7 @@ def _device_claim_fix(kind: str, name: str, namespace: str) -> str:
 @one_answer_per_key
 def pods_without_scheduler(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods without a message of their scheduler, which does not run or does not exist."""
-    for child, pods in case.pods_where(unexplained_jobs, lambda pod: pod.is_unhandled):
+    for child, pods in case.pods_where(unexplained_jobs, lambda pod: pod.has_no_scheduler):
         scheduler, created = _named_scheduler(pods[0]), pods[0].metadata.creation_timestamp or ""
         is_late = seconds_since(created, case.facts.now, unknown=0) > SCHEDULER_SECONDS
         subject = "kube-scheduler has not looked at it"

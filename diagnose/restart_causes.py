@@ -86,7 +86,7 @@ def deadline_fix(js: JobSet, failed: FailedAttempt) -> str:
 
 def late_agents(case: Case, _unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
     """All pods are ready, and the workers wait until the agents of all pods have reported the attempt."""
-    if pods := case.facts.late_agent_pods:
+    if pods := case.facts.pods_without_agent_report:
         meta, names = case.facts.jobset.metadata, [pod.metadata.name for pod in pods]
         message = (
             f"{pluralize(len(pods), 'pod', 'has', 'have')} not reported the attempt in place ({join_names(names)}):"

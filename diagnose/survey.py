@@ -25,7 +25,7 @@ class Survey:
     """The Jobs of the current attempt. Tuples are sorted by global index. If the Jobs are unknown, all is empty.
 
     - `job_count`: the number of Jobs in the spec. `settled_count`: the number of Jobs that are ready or completed.
-    - `missing_jobs`: Jobs that neither exist nor have completed. `due_jobs`: missing Jobs that may start now.
+    - `missing_jobs`: Jobs that neither exist nor have completed. `startable_jobs`: missing Jobs that may start now.
     - `halted_jobs`: Jobs that are suspended although the JobSet is not.
     - `unready_jobs`: Jobs that run and are not ready.
     - `failed_jobs`: failed Jobs. `previous_jobs`: Jobs of an earlier attempt that still exist.
@@ -40,7 +40,7 @@ class Survey:
     job_count: int = 0
     settled_count: int = 0
     missing_jobs: tuple[JobPosition, ...] = ()
-    due_jobs: tuple[JobPosition, ...] = ()
+    startable_jobs: tuple[JobPosition, ...] = ()
     halted_jobs: tuple[Child, ...] = ()
     unready_jobs: tuple[Child, ...] = ()
     failed_jobs: tuple[Child, ...] = ()
@@ -108,7 +108,7 @@ def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
         job_count=layout.global_replicas,
         settled_count=layout.global_replicas - len(missing) - len(unsettled) - len(children.failed),
         missing_jobs=missing,
-        due_jobs=tuple(position for position in missing if position.replicated_job.name not in unmet),
+        startable_jobs=tuple(position for position in missing if position.replicated_job.name not in unmet),
         halted_jobs=tuple(child for child in unsettled if child.job.spec.suspend and not js.spec.suspend),
         unready_jobs=tuple(child for child in unsettled if not child.job.spec.suspend),
         failed_jobs=children.failed,

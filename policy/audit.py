@@ -15,11 +15,11 @@ from policy.judged import JudgedJobSet, Namespace
 from policy.status_types import MAX_SHOWN, AuditedViolation, PolicyAudit
 from policy.types import JobSetPolicy
 
-MAX_OF_REPORT: Final = 100
+MAX_RESULTS_PER_REPORT: Final = 100
 """At most this many results are kept for one report."""
 MAX_REPORTS: Final = 5_000
 """At most this many reports are kept, one for each namespace and policy."""
-MAX_MESSAGE: Final = 256
+MAX_MESSAGE_LENGTH: Final = 256
 """At most this many characters of the text of one violation are kept."""
 
 
@@ -65,8 +65,8 @@ class FirstResults:
 
 @dataclass(slots=True)
 class _PolicyTally:
-    jobsets: int = 0
-    unchecked: int = 0
+    jobset_count: int = 0
+    unchecked_rules: int = 0
     first_results: FirstResults = field(default_factory=lambda: FirstResults(MAX_SHOWN))
 
 
@@ -86,30 +86,30 @@ class Audit:
         """Judge one JobSet, and add its violations: one for each rule of a policy."""
         meta = judged.js.metadata
         for policy in self.policies:
-            self._tallies[policy.metadata.name].jobsets += matches(policy, meta.labels, namespace)
+            self._tallies[policy.metadata.name].jobset_count += matches(policy, meta.labels, namespace)
 
         def record_failure(policy: JobSetPolicy, _: str, __: Exception) -> None:
-            self._tallies[policy.metadata.name].unchecked += 1
+            self._tallies[policy.metadata.name].unchecked_rules += 1
 
         messages: dict[tuple[str, str], str] = {}
         for violation in unexcused_violations(self.policies, judged, namespace, exceptions, at, record_failure):
             text = f"{violation.error.path}: {violation.error.complaint}"
-            messages.setdefault((violation.policy.metadata.name, violation.rule), shorten(text, MAX_MESSAGE))
+            messages.setdefault((violation.policy.metadata.name, violation.rule), shorten(text, MAX_MESSAGE_LENGTH))
         for (name, rule), message in messages.items():
             result = AuditedViolation(namespace=meta.namespace, name=meta.name, rule=rule, message=message)
             self._tallies[name].first_results.add(result)
             key = meta.namespace, name
             if key in self.reports or len(self.reports) < self._max_reports:
-                self.reports.setdefault(key, FirstResults(MAX_OF_REPORT)).add(result)
+                self.reports.setdefault(key, FirstResults(MAX_RESULTS_PER_REPORT)).add(result)
 
     def result(self, policy: str, at: str) -> PolicyAudit:
         """The audit of one policy, in the form of its status."""
         tally = self._tallies[policy]
         return PolicyAudit(
             time=at,
-            jobsets=tally.jobsets,
+            jobsets=tally.jobset_count,
             violations=tally.first_results.count,
-            unchecked=tally.unchecked,
+            unchecked=tally.unchecked_rules,
             first=tuple(tally.first_results.results),
         )
 

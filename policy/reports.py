@@ -10,7 +10,7 @@ import msgspec
 
 from api import keys
 from kube.model.meta import JSON
-from policy.audit import MAX_OF_REPORT, FirstResults
+from policy.audit import MAX_RESULTS_PER_REPORT, FirstResults
 from policy.kinds import API_VERSION, GROUP, KIND
 from policy.types import JobSetPolicy
 
@@ -41,7 +41,7 @@ def report(policy: JobSetPolicy, namespace: str, violations: FirstResults) -> JS
     content: JSON = {
         "source": "jobset",
         "scope": {"apiVersion": "v1", "kind": "Namespace", "name": namespace},
-        "configuration": {"limits": {"maxResults": MAX_OF_REPORT}},
+        "configuration": {"limits": {"maxResults": MAX_RESULTS_PER_REPORT}},
         "summary": {**dict.fromkeys(("pass", "fail", "warn", "error", "skip"), 0), result: violations.count},
         "results": [
             {

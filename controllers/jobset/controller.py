@@ -261,7 +261,7 @@ class JobSetReconciler:
         foreign_errors = [error for error in failed.exceptions if isinstance(error, ForeignObjectError)]
         if foreign_errors:
             names = {**memory.foreign_owners.value, **{error.name: error.owner for error in foreign_errors}}
-            memory.foreign_owners = ExpiringValue(names, loop_time + self._options.limits.foreign_retry)
+            memory.foreign_owners = ExpiringValue(names, loop_time + self._options.limits.name_conflict_retry_seconds)
         failed_groups = [error for error in failed.exceptions if isinstance(error, GroupWriteError)]
         if failed_groups:
             error = failed_groups[0].reason, str(failed_groups[0])
@@ -334,7 +334,7 @@ class JobSetReconciler:
                     if not job.metadata.controlled_by(meta.uid)
                 },
             },
-            unreadable={
+            undecodable_jobs={
                 name: reason
                 for (namespace, name), reason in self._caches.jobs.unreadable.items()
                 if namespace == meta.namespace

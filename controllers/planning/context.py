@@ -47,7 +47,7 @@ class Context:
       None: not known. `may_leave_pods`: whether pods of earlier attempts may outlive their Jobs.
     - `may_create`: whether Jobs, the Service and claims may be created now.
     - `restarts_in_place`: whether agents in the pods restart the workers (gate InPlaceRestart).
-    - `counted_status`: the stored status with the new counts, before any step has decided.
+    - `status_before_steps`: the stored status with the new counts, before any step has decided.
     - `status`: the status as the steps so far have decided it.
     - `queued_jobs`: how many Jobs the Job controller has still to take up.
     - `job_budget`: how many more Jobs may be created or resumed now; may be negative.
@@ -70,7 +70,7 @@ class Context:
     may_leave_pods: bool
     may_create: bool
     restarts_in_place: bool
-    counted_status: JobSetStatus
+    status_before_steps: JobSetStatus
     status: JobSetStatus
     queued_jobs: int
     job_budget: int
@@ -107,7 +107,7 @@ def context(observed: Observed, gates: FeatureGates, limits: Limits, sorted_jobs
     stages = Stages(js, counts, children)
     may_leave_pods = batch_deletion.may_leave_pods(js, children, layout, gates, limits)
     leftovers = batch_deletion.names_with_leftovers(observed.leftovers, children) if may_leave_pods else frozenset()
-    counted_status = msgspec.structs.replace(
+    status_before_steps = msgspec.structs.replace(
         js.status,
         replicated_jobs_status=stages.status_entries(),
         spares=spares.spare_counts(observed, js, children) if observed.spares else (),
@@ -128,13 +128,13 @@ def context(observed: Observed, gates: FeatureGates, limits: Limits, sorted_jobs
         counts=counts,
         job_restarts={entry.name: entry.job_restarts for entry in counts},
         stages=stages,
-        groups=groups.decide(js, observed.groups, children, stages.is_next, leftovers, limits.new_groups),
+        groups=groups.decide(js, observed.groups, children, stages.may_run_now, leftovers, limits.new_groups),
         leftovers=leftovers,
         may_leave_pods=may_leave_pods,
         may_create=limits.create_suspended or not js.spec.suspend,
         restarts_in_place=gates["InPlaceRestart"] and js.restarts_in_place,
-        counted_status=counted_status,
-        status=counted_status,
+        status_before_steps=status_before_steps,
+        status=status_before_steps,
         queued_jobs=queued_jobs,
         # Suspended Jobs are not queued, since the Job controller has nothing to do for them.
         job_budget=limits.suspended_jobs if js.spec.suspend else max_queued_jobs - queued_jobs,

@@ -30,7 +30,7 @@ def resume_patch(child: Child, wanted: JSON, *, sets_resources: bool) -> PatchJo
     `wanted`: the body of the Job as it would be built now. `sets_resources`: whether the patch also sets requests and
     limits of containers (gate MutablePodResourcesForSuspendedJobSets).
 
-    A Job waits in two cases. The next change of the Job leads to the next plan.
+    A Job waits in two cases. No timer is needed: the change that it waits for leads to the next plan.
     - The template changes. The API server accepts that only after the Job's pods are gone and, if the Job ever started,
       after the Job controller has set the condition Suspended.
     - The Job uses exclusive placement, and its old pods have not ended. If its first new pod were created now, that pod

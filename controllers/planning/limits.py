@@ -22,8 +22,8 @@ class Limits:
       another, and handles several calls at the same time.
     - `sorted_jobs_from`: a set with this many Jobs or more keeps its Jobs sorted by state between plans. This takes a
       quarter of a KiB for each Job, and saves little time for a smaller set.
-    - `foreign_retry`: if the object of another owner has a name that the set needs, the seconds until the next check
-      whether the name is free.
+    - `name_conflict_retry_seconds`: if the object of another owner has a name that the set needs, the seconds
+      until the next check whether the name is free.
     - `cache_lag`: how many seconds the cache of JobSets may be behind the cache of Jobs.
     - `named_objects`: how many objects one warning names; it counts the rest.
     - `quoted_characters`: how many characters of kube-scheduler's message a condition quotes.
@@ -38,7 +38,7 @@ class Limits:
     batch_deletion_from: int = 10
     jobs_per_deletion: int = 30
     sorted_jobs_from: int = 200
-    foreign_retry: float = 10.0
+    name_conflict_retry_seconds: float = 10.0
     cache_lag: float = 60.0
     named_objects: int = 5
     quoted_characters: int = 300

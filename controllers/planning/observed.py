@@ -155,7 +155,7 @@ class Observed:
     - `departed`: Jobs of the JobSet that were deleted after they had finished or got the condition FailureTarget. The
       status may not record their end yet.
     - `foreign_owners`: by name, the owner of each Job that is labeled with this JobSet's name and has another owner.
-    - `unreadable`: by name, what is wrong with each Job of the namespace that this program cannot decode.
+    - `undecodable_jobs`: by name, what is wrong with each Job of the namespace that this program cannot decode.
     - `service`: the Service of the wanted name, whoever owns it.
     - `claims`: names of the volume claims that the set wants and that exist.
     - `pods`: pods of `jobs`; empty unless the set restarts in place (restarts containers and keeps pods).
@@ -206,7 +206,7 @@ class Observed:
     priorities: Priorities | None = None
     groups: KnownGroups | None = None
     reported_group: str = ""
-    unreadable: Mapping[str, str] = field(default_factory=dict)
+    undecodable_jobs: Mapping[str, str] = field(default_factory=dict)
     pending_pods: Mapping[str, PendingPod] | None = None
     next_start_check: str = ""
     pods_on_failed_nodes: tuple[PodOnTaintedNode, ...] = ()

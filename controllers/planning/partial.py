@@ -11,11 +11,11 @@ from typing import Any
 from controllers.planning.actions import Action, Event, Partial, Plan
 from controllers.planning.status import StatusDraft
 
-__all__ = ["NOTHING", "Partial", "Stop", "combine", "draft_result"]
+__all__ = ["NOTHING", "LastPartial", "Partial", "combine", "draft_result"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop(Partial):
+class LastPartial(Partial):
     """The result of a step after which no later step runs."""
 
 

@@ -20,7 +20,7 @@ from controllers.planning.actions import CreateJob, Partial, Plan
 from controllers.planning.context import Context, context
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import Observed
-from controllers.planning.partial import NOTHING, Stop, combine
+from controllers.planning.partial import NOTHING, LastPartial, combine
 from controllers.planning.sorted_jobs import SortedJobs
 from controllers.planning.steps.adapt_replicas import adapt_replicas
 from controllers.planning.steps.apply_failure_policy import apply_failure_policy
@@ -51,7 +51,7 @@ from controllers.planning.steps.watch_start import watch_start
 Step = Callable[[Context], Partial]
 """Makes one decision. The context has the status as the earlier steps have changed it.
 
-No step runs after a step that returns a `Stop`.
+No step runs after a step that returns a `LastPartial`.
 """
 
 STEPS: tuple[Step, ...] = (
@@ -132,7 +132,7 @@ def _take_steps(ctx: Context) -> Plan:
         if partial is NOTHING:
             continue
         partials.append(partial)
-        if isinstance(partial, Stop):
+        if isinstance(partial, LastPartial):
             break
         ctx = ctx.after(partial)
     combined_plan = combine(partials)
@@ -145,7 +145,7 @@ def _final_plan(ctx: Context, combined_plan: Plan) -> Plan:
     A status in which only counts differ from the stored status may wait for related changes.
     """
     stored = ctx.js.status
-    decided_status = ctx.counted_status if combined_plan.status is None else combined_plan.status
+    decided_status = ctx.status_before_steps if combined_plan.status is None else combined_plan.status
     has_changed = decided_status != stored
     delay = _write_delay(ctx, decided_status) if has_changed else 0
     due_status = _with_late_fields(ctx, decided_status) if has_changed and not delay else None
@@ -172,7 +172,7 @@ def _status_after_failure(
 
     `decided_status`: the status after all steps. `due_status`: this status with its late fields; None if it may wait.
     """
-    stored, counted = ctx.js.status, ctx.counted_status
+    stored, counted = ctx.js.status, ctx.status_before_steps
     if stored.replicated_jobs_status and (due_status is None or decided_status == counted):
         return due_status
     is_due = not stored.replicated_jobs_status or (counted != stored and not _write_delay(ctx, counted))

@@ -6,11 +6,12 @@ See docs/concepts/recovery-times.md (gate JobSetRecoveryTimes). The results are 
   Seconds of a suspension are not counted.
 - `attempts` has an entry for each start and each recovery. A start is the first start of a set, a resume, or a planned
   restart. A recovery is the time from a failure until the set runs again.
+- `spareSeconds` sums the seconds for which spare Jobs were ready: two Jobs in the same second count as two.
 - The times of an entry are seconds since its failure or start: until the restart was decided (detected), until Jobs and
   pods of earlier attempts were gone (drained), until all Jobs existed (created), and until the set ran (ready).
 
-Times alone cause no write: they are added to other writes of the status. So a change is counted from the first write
-after it, unless an object has its time, such as the creation or failure of a Job, or the taint of a node.
+Times alone cause no write: they are added to other writes of the status. So a change is counted from the next write of
+the status, or from its own time where an object has this time (creation or failure of a Job, taint of a node).
 """
 
 from collections.abc import Iterator
@@ -41,7 +42,8 @@ def with_recovery(ctx: Context, new_status: JobSetStatus) -> JobSetStatus:
     begins_attempt = new_status.execution_attempts != stored.execution_attempts
     is_unplanned = _is_restart(stored, new_status) and not _is_planned(stored, new_status)
     failure_time = _failure_time(ctx) if is_unplanned or new_status.terminal_state == keys.FAILED else ""
-    lost_since = ctx.now if recovery.running or not recovery.since else recovery.since
+    # For a failure without a time of its own. If the set did not run at the last count, it has not run since then.
+    fallback_failure_time = ctx.now if recovery.running or not recovery.since else recovery.since
     is_same_state = recovery.running == is_running and recovery.since and new_status.spares == stored.spares
     if not is_same_state or begins_attempt or is_unplanned or new_status.terminal_state or ctx.js.spec.suspend:
         recovery = _count_until_now(ctx, new_status, recovery, failure_time, is_running=is_running)
@@ -49,7 +51,7 @@ def with_recovery(ctx: Context, new_status: JobSetStatus) -> JobSetStatus:
     if not (last_entry_has_ended or ctx.js.spec.suspend):
         recovery = _with_progress(ctx, recovery, is_running=is_running)
     if is_unplanned and (begins_attempt or last_entry_has_ended):
-        recovery = _with_new_entry(ctx, recovery, new_status, failure_time or lost_since, is_recovery=True)
+        recovery = _with_new_entry(ctx, recovery, new_status, failure_time or fallback_failure_time, is_recovery=True)
     elif begins_attempt:
         recovery = _with_new_entry(ctx, recovery, new_status, _start_time(ctx), is_recovery=False)
         if is_running:
@@ -86,7 +88,7 @@ def _is_running(ctx: Context, status: JobSetStatus) -> bool:
         return False
     entries = {entry.name: entry for entry in status.replicated_jobs_status}
     return all(
-        (entry.ready + entry.succeeded == rjob.replicas and not entry.suspended) or not ctx.stages.is_next(rjob)
+        (entry.ready + entry.succeeded == rjob.replicas and not entry.suspended) or not ctx.stages.may_run_now(rjob)
         for rjob in ctx.js.spec.replicated_jobs
         if (entry := entries.get(rjob.name)) is not None
     )
@@ -156,7 +158,10 @@ def _count_until_now(
 
 
 def _start_time(ctx: Context) -> str:
-    """When a start began: now; with the first status of a set, which waits for pods, when its first Job was created."""
+    """The time of a start: now. If the set has no status yet, the creation of its first Job.
+
+    The first status is written only when there are pods.
+    """
     jobs = () if ctx.js.status.replicated_jobs_status else ctx.observed.jobs
     return min((job.metadata.creation_timestamp or ctx.now for job in jobs), default=ctx.now)
 
@@ -191,12 +196,12 @@ def _with_progress(ctx: Context, recovery: Recovery, *, is_running: bool) -> Rec
     # If the Job that was created last is deleted already, `newest_creation` may be before the entry's other times.
     earliest = max(entry.detected_after_seconds or 0, drained or 0)
     until_creation = max(elapsed_seconds(entry.since, newest_creation), earliest)
-    until_last_creation = until_now if lacks_jobs else min(until_creation, until_now)
-    has_no_old_pods = creates_jobs and not ctx.may_have_old_pods
-    if has_no_old_pods and drained is None and entry.detected_after_seconds is not None:
-        drained = until_last_creation
-    if has_no_old_pods and created is None and not lacks_jobs:
-        created = until_last_creation
+    until_creation = until_now if lacks_jobs else min(until_creation, until_now)
+    is_drained = creates_jobs and not ctx.may_have_old_pods
+    if is_drained and drained is None and entry.detected_after_seconds is not None:
+        drained = until_creation
+    if is_drained and created is None and not lacks_jobs:
+        created = until_creation
     ready = until_now if is_running else None
     entry = replace(entry, drained_after_seconds=drained, created_after_seconds=created, ready_after_seconds=ready)
     return replace(recovery, attempts=(*recovery.attempts[:-1], entry))
@@ -204,4 +209,4 @@ def _with_progress(ctx: Context, recovery: Recovery, *, is_running: bool) -> Rec
 
 def _lacks_jobs(ctx: Context) -> bool:
     """Whether a Job that may run by now does not exist."""
-    return any(ctx.stages.is_next(rjob) and ctx.children.lack_jobs(rjob) for rjob in ctx.js.spec.replicated_jobs)
+    return any(ctx.stages.may_run_now(rjob) and ctx.children.lack_jobs(rjob) for rjob in ctx.js.spec.replicated_jobs)

@@ -75,7 +75,7 @@ class Stages:
     def may_start(self, rjob: ReplicatedJob) -> bool:
         """Whether the ReplicatedJob runs already, or its stage is released, or its `dependsOn` is met.
 
-        An ordered start is not considered (see `is_next`).
+        An ordered start is not considered (see `may_run_now`).
         """
         if rjob.name in self._running:
             return True
@@ -83,7 +83,7 @@ class Stages:
             return rjob.name in self._released
         return all(self._is_met(dep.name, dep.status) for dep in rjob.depends_on or () if dep.name != rjob.name)
 
-    def is_next(self, rjob: ReplicatedJob) -> bool:
+    def may_run_now(self, rjob: ReplicatedJob) -> bool:
         """Whether the ReplicatedJob may start and, in an ordered start, all ReplicatedJobs before it have started."""
         return self.may_start(rjob) and (rjob.name in self._running or not self._is_behind_first_unstarted(rjob.name))
 

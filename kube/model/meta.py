@@ -26,13 +26,13 @@ SINCE_GO = "x-since-go"
 """Keyword of a field's schema, for generators: whether the Go JobSet has the field. Absent: true."""
 
 
-def doc(text: str, *, since_go: bool = True, **schema: Any) -> msgspec.Meta:
-    """A field's description and the schema keywords for the CRD. `since_go`: whether the Go JobSet has the field.
+def doc(text: str, *, in_go_jobset: bool = True, **schema: Any) -> msgspec.Meta:
+    """A field's description and the schema keywords for the CRD. `in_go_jobset`: whether the Go JobSet has the field.
 
     The generated schema has the keywords, the decoder ignores them: an object stored under another version of the CRD
     must still be readable, so that it cannot stop a watch.
     """
-    keywords = schema if since_go else {**schema, SINCE_GO: False}
+    keywords = schema if in_go_jobset else {**schema, SINCE_GO: False}
     return msgspec.Meta(description=text, extra_json_schema=keywords or None)
 
 

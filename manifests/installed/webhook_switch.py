@@ -1,4 +1,4 @@
-"""Changes a webhook configuration that is switched off or on. Pure.
+"""Switches a webhook configuration off and on. Pure.
 
 A configuration that is off lists no webhook, so the API server calls none, and an annotation holds the list. The
 manager writes only the CA bundle of listed webhooks, so it does not change such a configuration. Applying the

@@ -7,7 +7,7 @@ from policy.cel import NEW, OLD, Cel, Expression, Root, literal, text, texts
 
 
 def _changed_pods(root: Root) -> Cel:
-    """A list of the pod specs by ReplicatedJob; an empty map if an update does not change the ReplicatedJob."""
+    """A list of the pod specs by ReplicatedJob; an empty map for a ReplicatedJob that an update leaves as it was."""
     other = OLD if root == NEW else NEW
     jobs, other_jobs = root.variable("jobs"), other.variable("jobs")
     is_unchanged = f"oldObject != null && i < {other_jobs}.size() && j == {other_jobs}[i]"

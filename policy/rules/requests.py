@@ -54,7 +54,7 @@ UNCOUNTED = sentence(
 )
 
 
-def request_number(limit: ResourceLimit, judged: JudgedJobSet, namespace: Namespace) -> Number:
+def total_request(limit: ResourceLimit, judged: JudgedJobSet, namespace: Namespace) -> Number:
     """The sum of the requests for a resource by all pods of a set, and its limit."""
     limit_in_force = effective_limit(limit, namespace)
     find_path = partial(_largest_request_path, judged, limit.name)
@@ -65,7 +65,7 @@ def request_number(limit: ResourceLimit, judged: JudgedJobSet, namespace: Namesp
 def find_uncountable(
     limits: Sequence[ResourceLimit], judged: JudgedJobSet, namespace: Namespace
 ) -> Iterator[FieldError]:
-    """Findings about amounts of resources with a limit that are no numbers, or that no pod could get."""
+    """Findings about amounts that are no quantity or are above LARGEST_AMOUNT, of the resources that have a limit."""
     names = {limit.name for limit in limits if effective_limit(limit, namespace) != NO_BOUND}
     for template in judged.templates:
         for path, name, value in template.uncountable_amounts:
@@ -90,7 +90,7 @@ def _resource_parts(judged: JudgedJobSet, name: str, limit: str) -> list[str]:
     )
 
 
-_RESOURCE = key_path("", "r")
+_KEY_OF_R = key_path("", "r")  # `r` is the CEL variable with the name of a resource
 
 
 def _optional_request(holder: str, key: str) -> str:
@@ -110,8 +110,10 @@ def _is_counted(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CelRequests:
-    """Writes the CEL for one resource of the rule `maxTotals`. In the CEL, `p` is a pod spec, and `c` a container.
+    """Writes the CEL for one resource of the rule `maxTotals`.
 
+    In the CEL, `i` is the index of a template, `j` its ReplicatedJob, and `p` its pod spec. `c` is a container, or the
+    pod spec where a pod has a request of its own, and `k` its index. `t` is the text of an amount, `q` its quantity.
     - `pod_variable`: the name of the variable with the request of one pod of each template.
     - `template_variable`: the name of the variable with the request of all pods of each template.
     """
@@ -163,7 +165,7 @@ class CelRequests:
         return f"([{of_containers} + {of_sidecars}] + {starting}).max()"
 
     def pod_requests(self, root: Root) -> Cel:
-        """A list with an item for each template: the request of one of its pods."""
+        """A list with an item for each template: the request of one of its pods, including its restart agent."""
         init = f"(p.?initContainers.orValue([]) + {root.variable('agents')}[i])"
         amount = self._container_request(init)
         if is_pod_resource(self.limit.name):
@@ -232,15 +234,15 @@ def multiply_by_pods(variable: str, root: Root) -> Cel:
 
 def compile_uncountable(limits: Sequence[ResourceLimit], writer: Writer) -> Expression:
     """An expression for the findings of `find_uncountable`."""
-    at_container = container_path(".resources.", Cel(_field_of_request("x.c", "r")), _RESOURCE)
-    at_pod = pod_path("i", ".resources.", Cel(_field_of_request("p", "r")), _RESOURCE)
-    at_overhead = pod_path("i", ".overhead", _RESOURCE)
+    at_container = container_path(".resources.", Cel(_field_of_request("x.c", "r")), _KEY_OF_R)
+    at_pod = pod_path("i", ".resources.", Cel(_field_of_request("p", "r")), _KEY_OF_R)
+    at_overhead = pod_path("i", ".overhead", _KEY_OF_R)
 
-    def amount_findings(names: Cel, holders: str, stated: str, at: CelPath) -> Cel:
-        """Findings about one kind of amounts. `holders`: the beginning of a call, whose last argument is a list."""
+    def amount_findings(names: Cel, call: str, quantity: str, at: CelPath) -> Cel:
+        """Findings about one kind of amounts. `call`: CEL without its last argument. `quantity` is optional."""
         finding = writer.at(UNCOUNTED, *at, quoted=quote_text(Cel("t")))
-        findings_of_holder = f"[string({stated}.orValue(dyn(0)))].filter(t, !({_is_counted('t')})).map(t, {finding})"
-        return Cel(f"{names}.map(r, {holders}, {findings_of_holder}).flatten()).flatten()")
+        findings_of_holder = f"[string({quantity}.orValue(dyn(0)))].filter(t, !({_is_counted('t')})).map(t, {finding})"
+        return Cel(f"{names}.map(r, {call}, {findings_of_holder}).flatten()).flatten()")
 
     def findings(root: Root) -> Cel:
         pods = f"{root.variable('changedPods')}.transformList(i, p"
@@ -251,8 +253,7 @@ def compile_uncountable(limits: Sequence[ResourceLimit], writer: Writer) -> Expr
         ]
         if of_pods := [limit for limit in limits if is_pod_resource(limit.name)]:
             names = _resources_in_force(of_pods)
-            stated = _optional_request("p", "r")
-            lists.append(amount_findings(names, f"{pods}, has(p.resources)", stated, at_pod))
+            lists.append(amount_findings(names, f"{pods}, has(p.resources)", _optional_request("p", "r"), at_pod))
         return concat_lists(*lists)
 
     return findings if limits else Compiled().findings

@@ -19,7 +19,7 @@ from policy.rules.requests import (
     compile_uncountable,
     find_uncountable,
     multiply_by_pods,
-    request_number,
+    total_request,
 )
 from policy.rules.resources import CEL_CLAIMS_OF_JOB, CEL_GROUPS, CEL_IS_DEVICE_CLASS, CLAIM_FIELDS, unknown_resource
 from policy.rules.sizes import CEL_JOB_COUNT, REPLICAS, cel_parts, cel_replicas, first_parts, largest_replicas
@@ -71,7 +71,7 @@ def total_numbers(rule: MaxTotals, judged: JudgedJobSet, namespace: Namespace) -
         parts = partial(_claim_parts, judged)
         yield Number("resource claims", claims, effective_limit(rule.resource_claims, namespace), find_path, parts)
     for limit in rule.resources:
-        yield request_number(limit, judged, namespace)
+        yield total_request(limit, judged, namespace)
 
 
 def find_max_totals(rule: MaxTotals, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:

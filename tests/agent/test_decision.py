@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.decision import DISABLE, Action, Progress, decide, next_attempt
+from agent.decision import DISABLE, Action, Progress, attempt_to_join, decide
 
 STARTED = Progress()
 
@@ -72,5 +72,5 @@ def test_a_worker_that_ran_bypassed_takes_part_once_the_bypass_is_gone():
 
 @pytest.mark.parametrize(("current", "attempt"), [(None, 0), (0, 1), (7, 8)])
 def test_the_attempt_is_the_one_after_the_current(current, attempt):
-    assert next_attempt(jobset(None, current)) == attempt
-    assert next_attempt({"metadata": {}}) == 0
+    assert attempt_to_join(jobset(None, current)) == attempt
+    assert attempt_to_join({"metadata": {}}) == 0

@@ -174,7 +174,10 @@ def taken(n: int) -> Observed:
     """The names of all Jobs are held: of every second one by a Job that cannot be read."""
     held = [f"js-{name}-0" for name in names(n)]
     return observed(
-        many(n), {}, foreign_owners=dict.fromkeys(held[::2], NO_OWNER), unreadable=dict.fromkeys(held[1::2], "why")
+        many(n),
+        {},
+        foreign_owners=dict.fromkeys(held[::2], NO_OWNER),
+        undecodable_jobs=dict.fromkeys(held[1::2], "why"),
     )
 
 

@@ -91,7 +91,7 @@ class TestMore:
         del world.jobs["js-workers-3"]
         world.foreign = {"js-workers-3": Owner("Job", "somebody")}
         world.settle()
-        assert (world.placeholders, world.plan().requeue_after) == ([], DEFAULT_LIMITS.foreign_retry)
+        assert (world.placeholders, world.plan().requeue_after) == ([], DEFAULT_LIMITS.name_conflict_retry_seconds)
         world.foreign = {}
         world.settle()
         assert world.placeholders == ["js-workers-3"]

@@ -34,7 +34,7 @@ class TestForeign:
         world.foreign = {f"js-workers-{n}": Owner("CronJob", "nightly") for n in range(7)}
         plan = world.step()
         assert [action.name for action in of_type(plan, CreateJob)] == ["js-workers-7", "js-workers-8"]
-        assert plan.requeue_after == DEFAULT_LIMITS.foreign_retry
+        assert plan.requeue_after == DEFAULT_LIMITS.name_conflict_retry_seconds
         [warning] = plan.warnings
         assert (warning.type, warning.reason) == ("Warning", "JobCreationFailed")
         error = "creation failed with error: it exists already and belongs to CronJob nightly"

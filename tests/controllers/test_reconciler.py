@@ -176,7 +176,7 @@ class TestUnreadableJobs:
         blind.jobs.unreadable["ns", "js-workers-0"] = "why"
         await blind.reconcile()
         blind.memory.counts_differ_since = -1.0  # the first counts have waited long enough
-        assert await blind.reconcile() == DEFAULT_LIMITS.foreign_retry, "nothing tells when it is gone"
+        assert await blind.reconcile() == DEFAULT_LIMITS.name_conflict_retry_seconds, "nothing tells when it is gone"
         del blind.jobs.unreadable["ns", "js-workers-0"]
         await blind.reconcile()
         assert ("ns", "js-workers-0") in blind.api.objects("jobs")

@@ -25,7 +25,7 @@ from api.jobset_status import (
 )
 from controllers.planning.actions import DeleteJob, Event, FailedPodQuery
 from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, restart_set
-from controllers.planning.partial import Partial, Stop, combine
+from controllers.planning.partial import LastPartial, Partial, combine
 from controllers.planning.plan import STEPS, STEPS_WITH_SPARES
 from controllers.planning.status import StatusDraft
 from controllers.planning.steps.grow_back import grow_back
@@ -69,7 +69,7 @@ def test_the_soonest_look_wins(parts):
 
 def test_a_question_is_handed_on():
     pod_query = FailedPodQuery((("js-a-0", "uid"),))
-    assert combine([Partial(), Stop(pod_query=pod_query), Partial()]).pod_query == pod_query
+    assert combine([Partial(), LastPartial(pod_query=pod_query), Partial()]).pod_query == pod_query
 
 
 def test_every_field_of_a_replicated_job_is_counted_reached_or_kept():

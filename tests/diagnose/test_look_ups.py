@@ -333,7 +333,7 @@ async def test_agents_that_hold_up_all_workers_are_named(attempts, previous, lat
         pod["metadata"]["annotations"] |= {} if attempt is None else {keys.IN_PLACE_RESTART_ATTEMPT: attempt}
     found, _ = await read(js, job, *map(made, pods))
     names = [f"train-workers-0-{index}" for index in late]
-    assert [pod.metadata.name for pod in found.late_agent_pods] == names
+    assert [pod.metadata.name for pod in found.pods_without_agent_report] == names
     text, body = explanation_of(found)
     assert causes(body) == ["agent-late"] * bool(late)
     if late:

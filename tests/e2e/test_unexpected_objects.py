@@ -12,7 +12,7 @@ from tests.support.cluster.requests import MERGE, kubectl, request, wait_for
 
 PREFIX = "jobset.sigs.k8s.io/"
 RETRY = 10
-"""Seconds after which a name that is taken is looked at again (`Limits.foreign_retry`)."""
+"""Seconds after which a name that is taken is looked at again (`Limits.name_conflict_retry_seconds`)."""
 
 
 def url(sets, name: str, kind: str = "jobs") -> str:

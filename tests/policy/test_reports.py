@@ -2,14 +2,14 @@
 
 import msgspec
 
-from policy.audit import MAX_OF_REPORT, FirstResults
+from policy.audit import MAX_RESULTS_PER_REPORT, FirstResults
 from policy.reports import DIGEST, report, report_name
 from policy.status_types import AuditedViolation
 from tests.support.objects.policies import policy
 
 
 def first(count: int = 1) -> FirstResults:
-    found = FirstResults(MAX_OF_REPORT)
+    found = FirstResults(MAX_RESULTS_PER_REPORT)
     for number in range(count):
         message = "9 Jobs, and at most 1 allowed"
         found.add(AuditedViolation(namespace="team-a", name=f"train-{number:04}", rule="maxJobs", message=message))
@@ -52,7 +52,7 @@ def test_what_a_policy_does_not_refuse_is_a_warning():
 
 def test_results_are_bounded_and_all_are_counted():
     body = report(policy(), "team-a", first(1000))
-    assert (len(body["results"]), body["summary"]["fail"]) == (MAX_OF_REPORT, 1000)
+    assert (len(body["results"]), body["summary"]["fail"]) == (MAX_RESULTS_PER_REPORT, 1000)
     assert len(msgspec.json.encode(body)) < 100_000
 
 

@@ -19,7 +19,7 @@ _MORE_WARNINGS_TEXT = "and {} more warnings; `jobset validate` shows them all"
 MORE_WARNINGS = re.compile(_MORE_WARNINGS_TEXT.format(r"\d+"))
 """The form of the last warning if not all fit. It counts the further warnings."""
 RULE_SUFFIX = re.compile(r" \[[a-z0-9-]+\]$")
-"""The id of the rule at the end of a warning, which a manager of another version may not write."""
+"""Matches the id of the rule at the end of a warning. Managers of other versions may write no such id."""
 _MAX_FIX_LENGTH = 120
 _MAX_PATH_HEAD = 30
 _MIN_PATH_TAIL = 60
@@ -33,7 +33,7 @@ def jobset_answer(findings: Findings, obj: JSON) -> AdmissionResponse:
 def review_answer(
     errors: Sequence[FieldError], warnings: Sequence[FieldError], group: str, kind: str, name: str
 ) -> AdmissionResponse:
-    """The answer to a review: a refusal with all errors and the ids of their rules if there are errors; warnings."""
+    """The answer to a review, with the warnings. If there are errors, it refuses with all of them and their rules."""
     texts = warning_texts(warnings)
     if not errors:
         return AdmissionResponse(warnings=texts)
@@ -58,7 +58,7 @@ def warning_texts(warnings: Sequence[FieldError]) -> tuple[str, ...]:
 
 
 def _warning_text(warning: FieldError) -> str:
-    """The text of a warning: its path loses its middle, and then its detail, if the text is too long.
+    """The text of a warning. If it is too long, the path is cut in the middle, and then the detail, too.
 
     The fix and the id of the rule are kept.
     """

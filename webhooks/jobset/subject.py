@@ -1,5 +1,6 @@
-"""The subject of the checks: a JobSet with typed fields and resolved names, and its raw JSON for messages. Pure.
+"""The subject of the checks: a JobSet with typed fields, and its raw JSON for messages. Pure.
 
+A JobSet that has only `generateName` gets a name with a placeholder for the random characters.
 Normally the API server's schema has checked the object. If it has not, a value that cannot be decoded becomes a field
 error.
 """
@@ -15,7 +16,7 @@ import msgspec
 from api.batch import pods_at_once
 from api.children import affinity_topology
 from api.features import FeatureGates
-from api.gangs import Forest, sample_forest
+from api.gangs import Forest, forest_of_single_jobs
 from api.jobset import JobSet, ReplicatedJob
 from api.named_actions import NamedAction, named_actions
 from api.paths import claim_templates, replicated_jobs
@@ -30,7 +31,7 @@ from webhooks.work import Work
 MAX_GENERATED_PREFIX_BYTES = 58
 """The most bytes of `generateName` that the API server uses."""
 GENERATED_SUFFIX = "xxxxx"
-"""The placeholder for the five random characters of a generated name. It makes answers repeatable."""
+"""Placeholder for the five random characters of a generated name. It makes answers repeatable."""
 
 UNREADABLE = Rule(
     id="unreadable",
@@ -42,7 +43,7 @@ UNREADABLE = Rule(
 )
 T = TypeVar("T")
 _STEPS_PER_REPLICATED_JOB = 120
-"""Steps of work for reading one ReplicatedJob."""
+"""What reading one ReplicatedJob takes of the steps that a review may take (`Work`), without `steps_per_check`."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Entry:
 
     @property
     def never_restarts(self) -> bool:
-        """Whether containers are never restarted in their pod. Only then exit codes of the pod count."""
+        """Whether containers are never restarted in their pod. Only then does podFailurePolicy see its exit codes."""
         return self.job.template.spec.restart_policy == "Never"
 
     @cached_property
@@ -87,7 +88,7 @@ class Entry:
 
     @cached_property
     def all_text(self) -> str:
-        """Commands, arguments and values of variables of all containers, one a line. Says fast what is in none."""
+        """Commands, arguments and values of variables of all containers, one a line, for a fast search."""
         containers = self.job.template.spec.all_containers
         lists = [(*each.command, *each.args, *[variable.value for variable in each.env]) for each in containers]
         return "\n".join([text for texts in lists for text in texts if isinstance(text, str)])
@@ -178,8 +179,8 @@ class Subject:
         return self.js.spec.failure_policy or FailurePolicy()
 
     @cached_property
-    def keys(self) -> frozenset[str]:
-        """The keys of labels, annotations, spec, the objects in spec, and ReplicatedJobs: what the set makes use of."""
+    def used_keys(self) -> frozenset[str]:
+        """The keys in labels, annotations, the spec, its direct objects and its ReplicatedJobs."""
         metadata, spec = self.js.metadata, self.raw_spec
         values = (*spec.values(), *items(spec, "replicatedJobs"))
         objects = [value for value in values if isinstance(value, dict)]
@@ -212,7 +213,7 @@ class Subject:
 
     @cached_property
     def dependents_on_ready(self) -> dict[str, str]:
-        """By name of a ReplicatedJob, the name of the first one that starts only once it is ready."""
+        """By name of a ReplicatedJob that others wait for to be Ready, the name of the first of these others."""
         waits = ((entry.rjob.name, wait) for entry in reversed(self.entries) for wait in entry.rjob.depends_on or ())
         return {wait.name: dependent for dependent, wait in waits if wait.status == "Ready"}
 
@@ -227,9 +228,9 @@ class Subject:
         return tuple(entry.rjob.name for entry in self.entries)
 
     @cached_property
-    def sample_forest(self) -> Forest | None:
-        """The groups of spec.scheduling as if no ReplicatedJob had more than one Job; None if the set has no groups."""
-        return sample_forest(self.js)
+    def forest_of_single_jobs(self) -> Forest | None:
+        """The trees of groups of spec.scheduling, as if no ReplicatedJob had more than one Job; None without groups."""
+        return forest_of_single_jobs(self.js)
 
     @cached_property
     def mounted_volume_names(self) -> frozenset[str]:

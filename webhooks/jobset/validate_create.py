@@ -93,7 +93,7 @@ CHECKS_OF_REPLICATED_JOBS: tuple[EntryCheck, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class OptionalChecks:
-    """Checks that find nothing in a JobSet with none of these keys (`Subject.keys`)."""
+    """Checks that find nothing in a JobSet with none of these keys (`Subject.used_keys`)."""
 
     keys: tuple[str, ...]
     of_set: tuple[SubjectCheck, ...]
@@ -151,7 +151,7 @@ TEXT_CHECKS: tuple[SubjectCheck, ...] = (
 
 def findings_about_new(subject: Subject, work: Work) -> Iterator[FieldError]:
     """The findings about a new JobSet, in discovery order."""
-    needed = [checks for checks in OPTIONAL_CHECKS if not subject.keys.isdisjoint(checks.keys)]
+    needed = [checks for checks in OPTIONAL_CHECKS if not subject.used_keys.isdisjoint(checks.keys)]
     entry_checks = [*CHECKS_OF_REPLICATED_JOBS, *(check for checks in needed for check in checks.of_replicated_job)]
     yield from _findings(CHECKS_OF_SETS, subject, work)
     for entry in subject.entries:

@@ -17,7 +17,7 @@ from controllers.planning.attempts import PLANNED, restart_set
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.elastic import REDUCED, RESIZED, capacity_policy, reducible_names, restarted_jobs
-from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
+from controllers.planning.partial import NOTHING, LastPartial, Partial, draft_result
 from controllers.planning.start_timeout import unschedulable_pods
 from controllers.planning.status import StatusDraft, list_some
 
@@ -46,7 +46,7 @@ def _adapt(ctx: Context) -> Partial:
     if ctx.js.spec.suspend or ctx.children.failed:
         return draft_result(draft)
     if _follow_user(ctx, draft):
-        return draft_result(draft, kind=Stop)
+        return draft_result(draft, kind=LastPartial)
     if policy is None or ctx.may_have_old_pods:  # pods of the earlier attempt may be on the nodes of the new pods
         return draft_result(draft)
     pods = unschedulable_pods(ctx.observed.pending_pods, policy.shrink_after_seconds, ctx.now)
@@ -64,7 +64,7 @@ def _adapt(ctx: Context) -> Partial:
     changes = [f"replicatedJob {name} continues with {size} of {full_sizes[name]} Jobs" for name, size in sizes.items()]
     cause = f"pod {pod.name} has found no node for {policy.shrink_after_seconds} s ({pod.reason}); {PLANNED}"
     restart_set(draft, REDUCED, list_some(changes, cause, ctx.limits), counts=False, event_type="Normal")
-    return draft_result(draft, kind=Stop)
+    return draft_result(draft, kind=LastPartial)
 
 
 def _follow_user(ctx: Context, draft: StatusDraft) -> bool:

@@ -30,7 +30,7 @@ from controllers.planning.decisive_pod import MAX_COUNTED
 from controllers.planning.failure_match import Failure, Matcher, failed_by_pods
 from controllers.planning.failure_record import Record
 from controllers.planning.observed import FailedPodsByJob
-from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
+from controllers.planning.partial import NOTHING, LastPartial, Partial, draft_result
 from controllers.planning.status import StatusDraft
 from kube.model.patterns import MAX_PATTERNS
 
@@ -58,7 +58,7 @@ def apply_failure_policy(ctx: Context) -> Partial:
             " nothing. Join some with |",
         )
     if needed_query is not None:
-        return draft_result(draft, kind=Stop, pod_query=needed_query)
+        return draft_result(draft, kind=LastPartial, pod_query=needed_query)
     _warn_of_uncounted_pods(draft, matcher, failed_jobs)
     reported_jobs = _Decisions(ctx, draft).decide(matcher.match(failed_jobs))
     pod_query = _pod_query(reported_jobs, failed_pods, needed=False)
@@ -67,7 +67,7 @@ def apply_failure_policy(ctx: Context) -> Partial:
         failed_nodes.count_failures(ctx, draft, failed_jobs)
         if ctx.observed.spares:
             spare_places.promise_places(ctx, draft, node_failure.lost_pods(ctx.js, ctx.gates, ctx.observed))
-    return draft_result(draft, kind=Stop if has_decided else Partial, pod_query=pod_query)
+    return draft_result(draft, kind=LastPartial if has_decided else Partial, pod_query=pod_query)
 
 
 def _asks_for_pods(ctx: Context, child: Child) -> bool:

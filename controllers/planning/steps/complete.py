@@ -4,7 +4,7 @@ See docs/reference/lifecycle.md#success.
 """
 
 from controllers.planning.context import Context
-from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
+from controllers.planning.partial import NOTHING, LastPartial, Partial, draft_result
 from controllers.planning.success import complete_set, success_note
 
 
@@ -15,4 +15,4 @@ def complete(ctx: Context) -> Partial:
         return NOTHING
     draft = ctx.draft()
     complete_set(draft, note)
-    return draft_result(draft, kind=Stop)
+    return draft_result(draft, kind=LastPartial)

@@ -4,7 +4,7 @@ See docs/reference/lifecycle.md#order-of-start. The job budget limits how many J
 created while its scheduling group is not ready, or while leftover pods exist, which are pods of the same Job in an
 earlier attempt. An attempt is the time between two restarts of the set.
 
-A name can be in use by a foreign Job, which another object owns, by an unreadable Job, which this program cannot
+A name can be in use by a foreign Job, which another object owns, by an undecodable Job, which this program cannot
 decode, or by an unrecognized Job, which the set owns and whose labels are wrong. The user has to delete such a Job.
 """
 
@@ -35,22 +35,22 @@ def create_jobs(ctx: Context) -> Partial:
     creations: list[CreateJob] = []
     conflicting_names: list[str] = []
     foreign_jobs = _wanted_names(ctx, ctx.observed.foreign_owners)
-    unreadable_jobs = _wanted_names(ctx, ctx.observed.unreadable)
+    undecodable_jobs = _wanted_names(ctx, ctx.observed.undecodable_jobs)
     names_in_use = {job.metadata.name for job in ctx.children.unrecognized} | (ctx.leftovers or frozenset())
     cache_wait = _cache_wait(ctx)
     for rjob in ctx.stages.startable_replicated_jobs() if _may_create(ctx) and cache_wait is None else ():
         jobs, foreign_names = ctx.ranges[rjob.name], foreign_jobs.get(rjob.name, {})
-        indexes_in_use = foreign_names.keys() | unreadable_jobs.get(rjob.name, {}).keys()
+        indexes_in_use = foreign_names.keys() | undecodable_jobs.get(rjob.name, {}).keys()
         job_budget = max(ctx.job_budget - len(creations), 0)
         creations += _creations(ctx, jobs, job_budget, indexes_in_use, names_in_use)
         names = [foreign_names[index] for index in sorted(foreign_names) if _is_missing(ctx, rjob.name, index)]
         conflicting_names += names
         _warn_of_foreign_jobs(ctx, draft, names)
-    _warn_of_unreadable(ctx, draft, unreadable_jobs)
+    _warn_of_undecodable_jobs(ctx, draft, undecodable_jobs)
     if is_ordered(ctx.js.spec) and not ctx.js.spec.suspend:
         _report_order(draft, is_complete=ctx.stages.all_started)
-    # No watch shows when the name of a foreign or unreadable Job is free again.
-    retry = ctx.limits.foreign_retry if conflicting_names or unreadable_jobs else cache_wait
+    # No watch shows when the name of a foreign or undecodable Job is free again.
+    retry = ctx.limits.name_conflict_retry_seconds if conflicting_names or undecodable_jobs else cache_wait
     return draft_result(draft, *creations, requeue_after=retry)
 
 
@@ -117,10 +117,10 @@ def _warn_of_foreign_jobs(ctx: Context, draft: StatusDraft, names: list[str]) ->
         )
 
 
-def _warn_of_unreadable(ctx: Context, draft: StatusDraft, names_by_index: _JobNames) -> None:
-    """Warn of wanted Jobs that exist but cannot be read."""
+def _warn_of_undecodable_jobs(ctx: Context, draft: StatusDraft, names_by_index: _JobNames) -> None:
+    """Warn of wanted Jobs that exist but cannot be decoded."""
     names = sorted(name for names in names_by_index.values() for name in names.values())
-    jobs = [f"job {name!r} exists and cannot be read: {ctx.observed.unreadable[name]}" for name in names]
+    jobs = [f"job {name!r} exists and cannot be read: {ctx.observed.undecodable_jobs[name]}" for name in names]
     if jobs:
         draft.warn("UnreadableJob", list_some(jobs, "correct it or delete it, and the manager continues", ctx.limits))
 

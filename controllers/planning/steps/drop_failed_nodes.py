@@ -10,7 +10,7 @@ The pending pods come from a query of the step `watch_start`.
 from api.avoided_nodes import GATE, avoided_node_names, nodes_to_avoid
 from controllers.planning.actions import deletions_of_unfinished
 from controllers.planning.context import Context
-from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
+from controllers.planning.partial import NOTHING, LastPartial, Partial, draft_result
 from controllers.planning.start_timeout import nodeless_pods
 
 
@@ -49,5 +49,5 @@ def drop_failed_nodes(ctx: Context) -> Partial:
         draft.add_event("Warning", "AvoidedNodeDropped", f"{note} node: {pods[uid].reason}")
     # If the process crashes after the write of the status, the next process deletes the Jobs without dropping a node.
     return draft_result(
-        draft, *deletions_of_unfinished(job for job, _ in avoiding_jobs.values()), kind=Stop, status_first=True
+        draft, *deletions_of_unfinished(job for job, _ in avoiding_jobs.values()), kind=LastPartial, status_first=True
     )

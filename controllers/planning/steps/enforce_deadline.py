@@ -13,7 +13,7 @@ from api.jobset_status import FailedAttempt
 from controllers.planning.attempts import fail_set, record_failure
 from controllers.planning.context import Context
 from controllers.planning.finished import EXCEEDED, GATE, time_left
-from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
+from controllers.planning.partial import NOTHING, LastPartial, Partial, draft_result
 from controllers.planning.success import complete_set, success_note
 
 
@@ -43,4 +43,4 @@ def enforce_deadline(ctx: Context) -> Partial:
         attempt = draft.status.execution_attempts or 0
         record_failure(draft, FailedAttempt(attempt=attempt, reason=EXCEEDED, message=message))
         fail_set(draft, EXCEEDED, message)
-    return draft_result(draft, kind=Stop)
+    return draft_result(draft, kind=LastPartial)

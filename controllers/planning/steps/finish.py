@@ -10,7 +10,7 @@ from controllers.planning.actions import Action, DeleteJobSet, deletions_of_unfi
 from controllers.planning.context import Context
 from controllers.planning.finished import has_finished, time_to_live
 from controllers.planning.groups import release_groups
-from controllers.planning.partial import NOTHING, Partial, Stop
+from controllers.planning.partial import NOTHING, LastPartial, Partial
 
 
 def finish(ctx: Context) -> Partial:
@@ -28,12 +28,12 @@ def finish(ctx: Context) -> Partial:
     return replace(expiry, actions=(*actions, *expiry.actions))
 
 
-def expire(js: JobSet, now: str) -> Stop:
+def expire(js: JobSet, now: str) -> LastPartial:
     """Delete a finished JobSet when its time to live is over, else plan again then; nothing without a time to live.
 
     This also applies to a JobSet that another controller manages (`managedBy`).
     """
     seconds_left = time_to_live(js, now)
     if seconds_left is None:
-        return Stop()
-    return Stop(actions=(DeleteJobSet(),)) if seconds_left <= 0 else Stop(requeue_after=seconds_left)
+        return LastPartial()
+    return LastPartial(actions=(DeleteJobSet(),)) if seconds_left <= 0 else LastPartial(requeue_after=seconds_left)

@@ -19,7 +19,7 @@ from api.spare_pods import PoolPod
 from api.spares import GATE, rank_of
 from controllers.planning.actions import DeleteJob, EndSpare, GivePlace, LiftGate, PoolQuery, deletions
 from controllers.planning.context import Context
-from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
+from controllers.planning.partial import NOTHING, LastPartial, Partial, draft_result
 from controllers.planning.spare_domains import decide_handover, pods_without_leader
 from controllers.planning.spare_places import (
     Place,
@@ -68,7 +68,7 @@ def give_places(ctx: Context) -> Partial:
                 ended_promises = [*promises_and_notes(ctx, name)]
         note_given_places(ctx, draft, name, given_places, ended_promises)
     if not ctx.observed.pool_is_read and (has_notes(ctx) or any(isinstance(action, GivePlace) for action in actions)):
-        return Stop(pod_query=PoolQuery())
+        return LastPartial(pod_query=PoolQuery())
     waits += [PLACE_COOLDOWN for pod in ctx.observed.spare_pods if pod.uid in ctx.observed.served_pods]
     return draft_result(draft, *actions, status_first=bool(actions), requeue_after=min(waits, default=None))
 

@@ -1,7 +1,8 @@
 """Step: restart a set that runs with fewer Jobs than wanted when there is room for more (gate JobSetElasticReplicas).
 
 See docs/concepts/elastic.md#more-jobs-when-there-is-room. `status.reducedReplicas` has an entry for each ReplicatedJob
-that runs with fewer Jobs than `replicas` in the spec.
+that runs with fewer Jobs than `replicas` in the spec. `ctx.js` has the reduced numbers of Jobs, and
+`ctx.observed.jobset` has `replicas` of the spec.
 
 A placeholder is a Job that does no work and has the resource requests of a missing Job. Its pods get nodes when there
 is room, and then the placeholder holds this room. When placeholders have held room for some seconds, the set restarts
@@ -54,22 +55,22 @@ def grow_back(ctx: Context) -> Partial:
     entries = _with_held_counts(ctx, stored, deleted, is_steady=is_steady)
     if entries != stored:
         draft.update(reduced_replicas=entries)
-    if not is_steady or ctx.status != ctx.counted_status:
+    if not is_steady or ctx.status != ctx.status_before_steps:
         return draft_result(draft, *deleted)
     missing_jobs = {name: len(indexes) for name, indexes in missing_job_indexes(ctx.observed.jobset).items()}
     holds_all = all(entry.held == missing_jobs[entry.name] for entry in entries)
-    since = max((entry.held_since for entry in entries if entry.held), default="")
-    seconds_left = (
-        (SETTLE_SECONDS if holds_all else policy.shrink_after_seconds) - age(since, ctx.now) if since else math.inf
-    )
+    # `held_since` is also the time of the last deletion of a placeholder (see `_with_held_counts`).
+    last_change = max((entry.held_since for entry in entries if entry.held), default="")
+    needed_seconds = SETTLE_SECONDS if holds_all else policy.shrink_after_seconds
+    seconds_left = needed_seconds - age(last_change, ctx.now) if last_change else math.inf
     if seconds_left <= 0:
         _restore(ctx, draft, entries)
         return draft_result(draft)
-    pause = max((RETRY_SECONDS - age(entry.held_since, ctx.now) for entry in entries), default=0.0)
-    placeholders = _missing_placeholders(ctx) if pause <= 0 and entries == stored else {}
+    retry_pause = max((RETRY_SECONDS - age(entry.held_since, ctx.now) for entry in entries), default=0.0)
+    placeholders = _missing_placeholders(ctx) if retry_pause <= 0 and entries == stored else {}
     creations = [creation for creation in placeholders.values() if creation is not None]
-    retry = ctx.limits.foreign_retry if None in placeholders.values() else 0
-    waits = [seconds for seconds in (seconds_left, pause, retry) if 0 < seconds < math.inf]
+    conflict_pause = ctx.limits.name_conflict_retry_seconds if None in placeholders.values() else 0
+    waits = [seconds for seconds in (seconds_left, retry_pause, conflict_pause) if 0 < seconds < math.inf]
     return draft_result(draft, *deleted, *creations[: max(ctx.job_budget, 0)], requeue_after=min(waits, default=None))
 
 
@@ -131,7 +132,7 @@ def _missing_placeholders(ctx: Context) -> dict[str, CreateJob | None]:
     """Creations of the placeholders that do not exist, by name; None if another Job has the name."""
     js = ctx.observed.jobset
     layout, existing_names = layout_of(js), {job.metadata.name for job in ctx.observed.placeholders}
-    names_in_use = {*ctx.observed.foreign_owners, *ctx.observed.unreadable}
+    names_in_use = {*ctx.observed.foreign_owners, *ctx.observed.undecodable_jobs}
     names_in_use |= {job.metadata.name for job in ctx.children.unrecognized}
     ranges, creations = layout.ranges_by_name(), dict[str, CreateJob | None]()
     for name, indexes in missing_job_indexes(js).items():

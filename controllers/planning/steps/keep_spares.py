@@ -43,7 +43,7 @@ def keep_spares(ctx: Context) -> Partial:
     Outdated spares are deleted, and missing spares are created, only while all Jobs of the other ReplicatedJob are
     ready or have completed.
     """
-    has_other_changes = ctx.status != ctx.counted_status
+    has_other_changes = ctx.status != ctx.status_before_steps
     if not ctx.gates[GATE] or ctx.js.spec.suspend or has_other_changes:
         return NOTHING
     actions: list[CreateJob | DeleteJob] = []

@@ -37,7 +37,7 @@ from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.maintenance import GATE, REASON
 from controllers.planning.observed import PodOnTaintedNode
-from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
+from controllers.planning.partial import NOTHING, LastPartial, Partial, draft_result
 from controllers.planning.reported_attempts import apply_reports, continues_in_place
 from controllers.planning.spare_places import promise_places
 from controllers.planning.status import list_some
@@ -94,7 +94,7 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
     # The watches may be behind, so a plan that decides about a node has read the node and the set's pods on it.
     decided_names = nodes.changed_names.union(node.name for node in nodes.to_leave if moves_now)
     if unread_names := decided_names - ctx.observed.read_nodes:
-        return Stop(pod_query=NodeQuery.about(unread_names))
+        return LastPartial(pod_query=NodeQuery.about(unread_names))
     if moves_now:
         return _move(ctx, nodes, pods)
     draft = ctx.draft()
@@ -294,14 +294,14 @@ def _move(ctx: Context, nodes: _Nodes, pods: PodsByNode) -> Partial:
     if nodes.has_unlisted or not _can_move_in_place(ctx):
         message = _node_message(ctx, nodes.to_leave, PLANNED)
         restart_set(draft, REASON, message, counts=False, event_type="Normal")
-        return draft_result(draft, kind=Stop)
+        return draft_result(draft, kind=LastPartial)
     if any(not node.taint for node in nodes.to_leave) or not _begins_next_attempt(ctx):
         request_next_attempt(ctx.js, draft, _replicated_jobs(ctx, nodes.to_leave, pods))
         if draft.status.previous_in_place_restart_attempt != ctx.status.previous_in_place_restart_attempt:
             begin_attempt(draft)
     if not continues_in_place(ctx, draft):
         apply_reports(ctx, draft)
-        return draft_result(draft, kind=Stop)
+        return draft_result(draft, kind=LastPartial)
     consequence = f"its pods there are replaced, and all restart in place; {PLANNED}"
     draft.add_event("Normal", REASON, _node_message(ctx, nodes.to_leave, consequence))
     return draft_result(draft, *_deletions(ctx, left_nodes), status_first=True)

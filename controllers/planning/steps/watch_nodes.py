@@ -24,7 +24,7 @@ from controllers.planning.context import Context
 from controllers.planning.finished import has_finished
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE
 from controllers.planning.observed import PodOnTaintedNode
-from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
+from controllers.planning.partial import NOTHING, LastPartial, Partial, draft_result
 from controllers.planning.status import list_some
 from kube.model.meta import MAX_INT32
 
@@ -61,7 +61,7 @@ def watch_nodes(ctx: Context) -> Partial:
         if message:
             draft.warn("RestartWaitsForNode", message)
     if unread_nodes := decided_nodes - ctx.observed.read_nodes:
-        return Stop(pod_query=NodeQuery.about(unread_nodes))
+        return LastPartial(pod_query=NodeQuery.about(unread_nodes))
     if nodes_of_replaced_pods:
         replaced_pods = [pod for pod in pods_to_delete if pod.uid in nodes_of_replaced_pods]
         causes = [f"pod {pod.name} is on {nodes_of_replaced_pods[pod.uid]}" for pod in replaced_pods]

@@ -15,7 +15,7 @@ from controllers.planning import failed_nodes
 from controllers.planning.actions import PendingPodQuery
 from controllers.planning.context import Context
 from controllers.planning.elastic import reducible_names, restarted_jobs
-from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
+from controllers.planning.partial import NOTHING, LastPartial, Partial, draft_result
 from controllers.planning.start_timeout import GATE, StartLimits, is_starting, next_check, seconds_left, start_limits
 
 
@@ -45,4 +45,4 @@ def watch_start(ctx: Context) -> Partial:
     seconds = seconds_left(jobs, min(current_limits.seconds), ctx.now, check)
     if seconds > 0 or pods is not None:
         return draft_result(draft, requeue_after=max(seconds, 1.0))
-    return draft_result(draft, kind=Stop, pod_query=PendingPodQuery())
+    return draft_result(draft, kind=LastPartial, pod_query=PendingPodQuery())

@@ -27,9 +27,10 @@ from kube.model.jsontree import dig
 from kube.model.quantity import canonical, parse_quantity
 from kube.model.validation import dns1123_subdomain
 
-_FILE = fields(needs("key", "path"), path=text(file_in_volume), mode=file_mode, user=user_or_group_id)
+_KEY_ITEM = fields(needs("key", "path"), path=text(file_in_volume), mode=file_mode, user=user_or_group_id)
 _FIELDS_OF_POD = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
-_CONVERTIBLE = frozenset(
+# The field paths of pods that the API server knows; each use supports some of them.
+_KNOWN_FIELD_PATHS = frozenset(
     {
         *_FIELDS_OF_POD, "spec.nodeName", "spec.restartPolicy", "spec.serviceAccountName", "spec.schedulerName",
         "status.phase", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs", "spec.host",
@@ -64,7 +65,7 @@ def field_of_pod(*supported: str) -> Check:
             key = key.removesuffix("']")
             key = key.lower() if base == "metadata.annotations" else key
             yield from (invalid(path, key, complaint) for complaint in label_key(key))
-        elif reference not in _CONVERTIBLE:
+        elif reference not in _KNOWN_FIELD_PATHS:
             yield invalid(field_path, reference, f"error converting fieldPath: field label not supported: {reference}")
         else:
             yield from one_of(*supported)(field_path, "spec.nodeName" if reference == "spec.host" else reference)
@@ -103,7 +104,7 @@ def _divisor(path: Path, resource: str, divisor: Any) -> Iterator[FieldError]:
         yield invalid(path, resource, f"only divisor's values {_SIZES} are supported with the {size_name} resource")
 
 
-_NAMED_RESOURCE = resource_of_container(named=True)
+_RESOURCE_OF_NAMED_CONTAINER = resource_of_container(named=True)
 
 
 def _one_origin(path: Path, value: Any) -> Iterator[FieldError]:
@@ -113,10 +114,10 @@ def _one_origin(path: Path, value: Any) -> Iterator[FieldError]:
     elif len(origins) > 1:
         yield invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
     elif origins == ["resourceFieldRef"]:
-        yield from _NAMED_RESOURCE(path.at("resourceFieldRef"), value["resourceFieldRef"])
+        yield from _RESOURCE_OF_NAMED_CONTAINER(path.at("resourceFieldRef"), value["resourceFieldRef"])
 
 
-_POD_FILE = fields(
+_DOWNWARD_API_ITEM = fields(
     needs("path"),
     _one_origin,
     path=text(file_in_volume),
@@ -143,9 +144,9 @@ _PROJECTED = ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clus
 
 _PROJECTED_SOURCE = fields(
     _one_projected_kind,
-    secret=fields(needs("name"), items=each(_FILE)),
-    configMap=fields(needs("name"), items=each(_FILE)),
-    downwardAPI=fields(items=each(_POD_FILE)),
+    secret=fields(needs("name"), items=each(_KEY_ITEM)),
+    configMap=fields(needs("name"), items=each(_KEY_ITEM)),
+    downwardAPI=fields(items=each(_DOWNWARD_API_ITEM)),
     serviceAccountToken=fields(needs("path"), _token, path=text(file_in_volume)),
 )
 
@@ -199,14 +200,14 @@ _SOURCES: dict[str, Check] = {
         lambda path, value: _HOST_TYPE(path.at("type"), value.get("type")) if value.get("path") else (),
         path=text(no_parent_folder),
     ),
-    "secret": fields(needs("secretName"), defaultMode=file_mode, items=each(_FILE)),
+    "secret": fields(needs("secretName"), defaultMode=file_mode, items=each(_KEY_ITEM)),
     "nfs": fields(
         needs("server", "path"),
         path=text(lambda path: [] if path.startswith("/") else ["must be an absolute path"], empty=True),
     ),
     "persistentVolumeClaim": fields(needs("claimName")),
-    "downwardAPI": fields(defaultMode=file_mode, items=each(_POD_FILE)),
-    "configMap": fields(needs("name"), defaultMode=file_mode, items=each(_FILE)),
+    "downwardAPI": fields(defaultMode=file_mode, items=each(_DOWNWARD_API_ITEM)),
+    "configMap": fields(needs("name"), defaultMode=file_mode, items=each(_KEY_ITEM)),
     "projected": fields(_distinct_files, defaultMode=file_mode, sources=each(_PROJECTED_SOURCE)),
     "csi": fields(needs("driver")),
     "ephemeral": fields(needs("volumeClaimTemplate"), volumeClaimTemplate=fields(needs("spec"), spec=CLAIM)),

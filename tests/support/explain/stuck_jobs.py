@@ -229,7 +229,7 @@ def earlier(state: JSON | None) -> Facts:
     known = {"node-3": None if state is None else msgspec.convert(state, SeenNode)}
     taken = {"train-workers-0": Owner("JobSet", "train")}
     pods = (msgspec.convert(pod, SeenPod),)
-    return facts(js, foreign_owners=taken, lease=lease(), earlier_pods=pods, nodes_by_name=known)
+    return facts(js, foreign_owners=taken, lease=lease(), namesake_pods=pods, nodes_by_name=known)
 
 
 row(

@@ -154,4 +154,6 @@ def without_pool(gated: int = 3) -> Facts:
 def _() -> Facts:
     js = a_set(failurePolicy={"restartStrategy": "InPlaceRestart"})
     job = made(job_of(js, 0), active=1, ready=1)
-    return facts(js, [job], lease=lease(), late_agent_pods=(msgspec.convert(pod_of(job, 1, node="node-3"), Pod),))
+    return facts(
+        js, [job], lease=lease(), pods_without_agent_report=(msgspec.convert(pod_of(job, 1, node="node-3"), Pod),)
+    )

@@ -5,7 +5,7 @@ What an agent reports is stored at once; the caches of the controller may not kn
 
 from typing import Any
 
-from agent.decision import Action, Progress, decide, next_attempt, open_notice
+from agent.decision import Action, Progress, attempt_to_join, decide, open_notice
 from api import keys
 from api.restart_agent import jobs_without_agent
 from tests.support.model.stale import NS, Server, Stored
@@ -36,7 +36,7 @@ class Agents:
         own = self._own.get(pod.uid, Progress())
         match decide(js, own):
             case Action.REPORT:
-                attempt = next_attempt(js) if own.attempt is None else own.attempt
+                attempt = attempt_to_join(js) if own.attempt is None else own.attempt
                 self._report(pod, attempt)
                 self._own[pod.uid] = Progress(attempt, reported=True)
             case Action.LIFT:

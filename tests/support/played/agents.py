@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from agent.decision import Action, Progress, decide, next_attempt
+from agent.decision import Action, Progress, attempt_to_join, decide
 from dev.cluster.node_faults import SILENT_ANNOTATION, come_back, fall_silent
 from tests.support.cluster import agents
 from tests.support.cluster.jobs import Sets
@@ -67,7 +67,7 @@ class PlayedAgents(threading.Thread):
         own = self._own[meta["uid"]]
         match decide(jobset, own):
             case Action.REPORT if jobset is not None:
-                attempt = next_attempt(jobset)
+                attempt = attempt_to_join(jobset)
                 body = {"metadata": {"annotations": {agents.ANNOTATION: str(attempt)}}}
                 if request(self._sets.cluster, "PATCH", f"{self._path()}/{meta['name']}", body, MERGE)[0] == 200:
                     self._own[meta["uid"]] = Progress(attempt, reported=True)

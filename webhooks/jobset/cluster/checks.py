@@ -42,7 +42,7 @@ from kube.model.validation import dns1035_label
 from kube.resources import PERSISTENT_VOLUME_CLAIMS, Resource
 from policy.judged import JudgedJobSet
 from webhooks.jobset.cluster.capacity import has_exclusive_jobs
-from webhooks.jobset.cluster.children import child_jobs, is_created_by_us, with_identity
+from webhooks.jobset.cluster.children import child_jobs, is_managed_by_us, with_identity
 from webhooks.jobset.cluster.claims import UNCHECKED, Claim, LiveClaim, claim_faults, claims_of
 from webhooks.jobset.cluster.dry_run import API_WARNS, DryRuns, Request
 from webhooks.jobset.cluster.faults import REFUSED
@@ -188,7 +188,7 @@ class ClusterChecks:
         is_stored: bool = False,
     ) -> Request:
         deadline = asyncio.get_running_loop().time() + self._timeout
-        is_ours = is_created_by_us(decoded.js, known_errors)
+        is_ours = is_managed_by_us(decoded.js, known_errors)
         needs = () if is_stored else tuple(needs_of(decoded, self._looked_up_kinds))
         return Request(client, raw, with_identity(decoded.js, namespace), deadline, is_ours, is_stored, needs)
 

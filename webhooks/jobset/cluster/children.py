@@ -54,8 +54,8 @@ class ChildJob:
         spec: JSON = self.body["spec"]["template"]["spec"]
         return spec
 
-    def has_path(self, parts: Parts) -> bool:
-        """Whether the Job that was sent has the list items on this path. A mutating webhook may have added items."""
+    def has_items_on(self, parts: Parts) -> bool:
+        """Whether the Job as sent has every list item on this path. If not, a mutating webhook has added the item."""
         return all(
             dig(self.body, *parts[:depth]) is None or part < len(dig(self.body, *parts[:depth]))
             for depth, part in enumerate(parts)
@@ -94,14 +94,14 @@ class ChildJob:
         return None
 
     def _exit_code_policy_parts(self, parts: Parts) -> Parts:
-        """The path below the ReplicatedJob from which a rule of podFailurePolicy was compiled: its exitCodePolicy.
+        """The path of exitCodePolicy, below the ReplicatedJob, if `parts` is in a rule compiled from it; else empty.
 
-        Empty for a path of any other field, and of a rule that the author wrote.
+        The rules of podFailurePolicy that the author wrote come first.
         """
         rules = ("spec", "podFailurePolicy", "rules")
         policy = self.js.spec.replicated_jobs[self.index].exit_code_policy
-        own_rule_count = len(dig(self.raw, *self.path.at("template", *rules).parts) or ())
-        if policy is None or parts[:2] != rules[:2] or (own_rule_count and parts[3:4] < (own_rule_count,)):
+        authors_rule_count = len(dig(self.raw, *self.path.at("template", *rules).parts) or ())
+        if policy is None or parts[:2] != rules[:2] or (authors_rule_count and parts[3:4] < (authors_rule_count,)):
             return ()
         return ("exitCodePolicy", *(["containerName"] if parts[-1] == "containerName" else []))
 
@@ -119,7 +119,7 @@ def service_name_path(js: JobSet) -> Path:
     return SPEC.at("network", "subdomain") if js.spec.network and js.spec.network.subdomain else NAME_PATH
 
 
-def is_created_by_us(js: JobSet, errors: Iterable[FieldError]) -> bool:
+def is_managed_by_us(js: JobSet, errors: Iterable[FieldError]) -> bool:
     """Whether our controller will create the children of a JobSet with these errors.
 
     An invalid `managedBy` names no controller. Once it is corrected, it may name ours.
@@ -135,7 +135,7 @@ def with_identity(js: JobSet, namespace: str) -> JobSet:
 
 
 def child_jobs(raw: JSON, js: JobSet, gates: FeatureGates, indices: Iterable[int]) -> list[ChildJob]:
-    """One child for each different template of the ReplicatedJobs with Jobs at these indices."""
+    """One child for each different template of the ReplicatedJobs at these indices that have replicas."""
     layout = layout_of(js)
     indices_by_template: dict[bytes, list[int]] = {}
     for index in indices:

@@ -171,7 +171,7 @@ def job_faults(child: ChildJob, causes: Iterable[Cause]) -> list[FieldError]:
     paths = {cause.field for cause in causes}
     findings: dict[tuple[Path, str], FieldError] = {}
     for cause in causes:
-        if not child.has_path(parts_of(cause.field)):
+        if not child.has_items_on(parts_of(cause.field)):
             webhook_fault = REFUSED.at(child.path, what="Jobs", why=f"a mutating webhook makes {cause.field} invalid")
             findings[webhook_fault.path, webhook_fault.detail] = webhook_fault
         elif not _is_consequence(child, cause, paths):

@@ -8,7 +8,7 @@ requests. If a kind has changed, a warning is out of date.
 """
 
 from api.gang_api import PROBE, PROBE_NAMESPACE, UNKNOWN, Served, keeps_topology, missing_api
-from api.gangs import sample_forest
+from api.gangs import forest_of_single_jobs
 from api.jobset import JobSet
 from kube.client import Client
 from kube.errors import ApiError
@@ -37,7 +37,7 @@ class SchedulingApi:
 
     async def warnings(self, js: JobSet, client: Client) -> list[FieldError]:
         """Warnings about kinds that the set's groups need and the API server lacks. Raises without an answer."""
-        forest = sample_forest(js)
+        forest = forest_of_single_jobs(js)
         if forest is None:
             return []
         served = await self._served.get(None, lambda: _served_kinds(client), lambda _: CACHE_SECONDS)

@@ -44,7 +44,7 @@ _ADVICE_BY_UNSET_REASON = {
     START_TIMEOUT: "set failurePolicy.startTimeoutSeconds, without which no Job fails for this reason",
     NODE_FAILURE: "set failurePolicy.nodeFailure, without which no Job fails for this reason",
 }
-_GO_ACTIONS = tuple(name for name, action in ACTIONS.items() if action.gate and action.since_go)
+_GO_ACTIONS = tuple(name for name, action in ACTIONS.items() if action.gate and action.in_go_jobset)
 """The gated actions that the Go JobSet names in one sentence. Every other gated action has its own sentence."""
 _REPLICAS_FIX = f"split it into several ReplicatedJobs, or use {RESTART_JOBSET.name}"
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")

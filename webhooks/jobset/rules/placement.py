@@ -21,15 +21,14 @@ from webhooks.jobset.subject import Entry, Subject
 
 _ANNOTATIONS = Path(("metadata", "annotations"))
 
-_DEFECT_7 = Source("docs/reference/validation.md#exclusive-placement, defect 7")
-_DEFECT_37 = Source("docs/reference/validation.md#exclusive-placement, defect 37")
-_DEFECT_31 = Source("docs/reference/validation.md#exclusive-placement, defect 31")
-NON_INDEXED = _DEFECT_7.error(
+_INDEX_RULES = Source("docs/reference/validation.md#exclusive-placement, defect 7")
+_STRATEGY_RULES = Source("docs/reference/validation.md#exclusive-placement, defect 31")
+NON_INDEXED = _INDEX_RULES.error(
     "exclusive-non-indexed",
     "exclusive placement by {topology} needs Indexed Jobs: without an index no pod leads and none is created",
     "set completionMode: Indexed and completions, or remove the annotation {key}",
 )
-NON_INDEXED_EMPTY = _DEFECT_7.warning(
+NON_INDEXED_EMPTY = _INDEX_RULES.warning(
     "exclusive-non-indexed-empty",
     "with more replicas than 0 its Jobs get no pods",
     "set Indexed: placement is exclusive",
@@ -39,7 +38,7 @@ TOPOLOGY_KEY = Source("docs/reference/validation.md#exclusive-placement").error(
     "must be the key of a node label: {complaint}",
     "name the label whose values are the domains, such as cloud.google.com/gke-nodepool or kubernetes.io/hostname",
 )
-POD_TEMPLATE = _DEFECT_37.error(
+POD_TEMPLATE = Source("docs/reference/validation.md#exclusive-placement, defect 37").error(
     "exclusive-pod-template-node-selector",
     "on the pod template the node-selector strategy does not work: nothing gives the pods their node selector",
     "move both annotations to the JobSet's or the Job template's metadata",
@@ -49,12 +48,12 @@ SELECTOR_LENGTH = Source("docs/reference/validation.md#exclusive-placement, defe
     "the node label value <namespace>_<job> of the node-selector strategy would exceed 63 bytes",
     'shorten the names in "{value}" by {excess}',
 )
-LEVELS = _DEFECT_31.warning(
+STRATEGY_WITHOUT_TOPOLOGY = _STRATEGY_RULES.warning(
     "node-selector-level",
     "no effect without exclusive-topology beside it",
     "put both on one level",
 )
-MIXED = _DEFECT_31.error(
+MIXED = _STRATEGY_RULES.error(
     "exclusive-mixed-strategies",
     "the strategies do not mix: another level asks for exclusive placement by {topology}, which is by affinity",
     "put both annotations on one level to have the node-selector strategy, or remove this one to go by affinity",
@@ -102,7 +101,7 @@ def _strategy_without_topology(path: Path, annotations: dict[str, str], topology
     """The finding about a node-selector annotation without a topology on its level."""
     strategy_path = path.at(NODE_SELECTOR_STRATEGY)
     return (
-        LEVELS.at(strategy_path)
+        STRATEGY_WITHOUT_TOPOLOGY.at(strategy_path)
         if topology is None
         else MIXED.at(strategy_path, annotations[NODE_SELECTOR_STRATEGY], topology=topology)
     )

@@ -182,7 +182,8 @@ def _deeper_level_findings(subject: Subject) -> Iterator[FieldError]:
                 has_findings = True
                 fix = "give each ReplicatedJob an entry of its own"
                 yield LEVELS.at(lower[1].path, what="job for several ReplicatedJobs", fix=fix)
-    if not has_findings and subject.sample_forest is not None and subject.sample_forest.needs_composites:
+    forest = subject.forest_of_single_jobs
+    if not has_findings and forest is not None and forest.needs_composites:
         feature = "a constraint or mode of the whole set whose ReplicatedJobs do not start together"
         yield LEVELS.at(SCHEDULING, what=feature, fix="say it in an entry for each in replicatedJobs")
 

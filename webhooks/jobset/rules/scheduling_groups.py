@@ -157,8 +157,8 @@ def _check_group_count(path: Path, minimum: int, existing: int) -> Iterator[Fiel
 
 def _groups_below_root(subject: Subject) -> int:
     """The number of groups directly below the group of the set; 0 if the set has no group."""
-    roots = subject.sample_forest.roots if subject.sample_forest is not None else ()
-    # There is a group for each Job, but the sample has only one Job of each ReplicatedJob.
+    roots = subject.forest_of_single_jobs.roots if subject.forest_of_single_jobs is not None else ()
+    # There is a group for each Job, but this forest has only one Job of each ReplicatedJob.
     return sum(
         subject.entries_by_name[child.replicated_jobs[0]].rjob.replicas if child.template.startswith("job-") else 1
         for root in roots
@@ -168,7 +168,7 @@ def _groups_below_root(subject: Subject) -> int:
 
 def check_stages(subject: Subject) -> Iterator[FieldError]:
     """Check that no gang has members that wait for each other: a gang is scheduled only once all its pods exist."""
-    for root in subject.sample_forest.roots if subject.sample_forest is not None else ():
+    for root in subject.forest_of_single_jobs.roots if subject.forest_of_single_jobs is not None else ():
         yield from _check_group(subject, root)
 
 
@@ -231,7 +231,7 @@ def _dependent_pair(rjobs: tuple[ReplicatedJob, ...], members: frozenset[str]) -
 
 def check_template_counts(subject: Subject) -> Iterator[FieldError]:
     """Check that no list of group templates is longer than Kubernetes allows."""
-    forest = subject.sample_forest
+    forest = subject.forest_of_single_jobs
     if forest is None:
         return
     yield from _check_templates(forest.roots, SCHEDULING)

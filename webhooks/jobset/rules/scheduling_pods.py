@@ -110,7 +110,7 @@ def check_exclusive_placement(subject: Subject) -> Iterator[FieldError]:
 
 def check_equal_fields(subject: Subject) -> Iterator[FieldError]:
     """Check that all pods of a group have the same priority and scheduler: else the group is never scheduled."""
-    forest = subject.sample_forest
+    forest = subject.forest_of_single_jobs
     if forest is None:
         return
     entries = [subject.entries_by_name[name] for root in forest.roots for name in root.replicated_jobs]

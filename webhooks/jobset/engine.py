@@ -7,7 +7,6 @@ the copy, and their findings about the repaired paths are dropped as consequence
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from api.execution import STAGE_STATES
@@ -27,7 +26,7 @@ from webhooks.jobset.validate_create import findings_about_new
 from webhooks.work import Work
 
 MAX_FINDINGS = 500
-"""The most findings about one object. After them the object is not checked any further."""
+"""The most errors of our rules about one object, after which it is not checked any further, and the most warnings."""
 
 _UPDATE_STEPS = 8
 """Steps of work for comparing two objects, for each step of checking one object."""
@@ -128,7 +127,7 @@ class Engine:
         except Unreadable as unreadable:
             yield unreadable.error
             return
-        yield from islice(find(subject), MAX_FINDINGS)
+        yield from _first_findings(find(subject))
 
     def _new_warnings(self, old: JSON, new: JSON, work: Work) -> list[FieldError]:
         """Warnings about an update that the stored object does not get. Empty if only `spec.suspend` changes."""
@@ -137,6 +136,17 @@ class Engine:
         warnings = [error for error in self._findings_as_new(new, work) if error.is_warning]
         stored = {(error.rule, error.path) for error in self._findings_as_new(old, work)} if warnings else set()
         return [error for error in warnings if (error.rule, error.path) not in stored]
+
+
+def _first_findings(findings: Iterator[FieldError]) -> Iterator[FieldError]:
+    """The first errors, and the first warnings: many warnings must not hide an error."""
+    counts = {True: 0, False: 0}
+    for error in findings:
+        counts[error.is_warning] += 1
+        if counts[error.is_warning] <= MAX_FINDINGS:
+            yield error
+        if counts[False] == MAX_FINDINGS:
+            return
 
 
 def _findings_by_path(findings: Sequence[FieldError], obj: JSON) -> Findings:

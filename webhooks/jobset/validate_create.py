@@ -1,4 +1,4 @@
-"""The checks of a new JobSet that need no cluster, in their order. Pure.
+"""The checks of a new JobSet that need no cluster, and which fields a JobSet must have for some of them. Pure.
 
 See docs/reference/validation.md#new-jobsets.
 """

@@ -14,7 +14,7 @@ from diagnose.states import State
 from kube.model.field import join_names
 
 MAX_FINDINGS = 8
-"""At most this many findings of one check are shown. The Jobs or groups of further findings are only counted."""
+"""At most this many keys of one check get findings. The Jobs or groups with further keys are only counted."""
 
 
 @dataclass(frozen=True, slots=True)

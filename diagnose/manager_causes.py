@@ -34,9 +34,8 @@ _START_FIX = (
     f"kubectl {_NAMESPACE_FLAG} get deployments,pods shows what there is; a Deployment with 0 replicas is started by"
     f" kubectl {_NAMESPACE_FLAG} scale deployment --all --replicas=1, one whose pods do not work by kubectl"
     f" {_NAMESPACE_FLAG} rollout restart deployment; on your own machine: make run in a clone, or after a demo jobset"
-    " cluster status, which says"
-    " as well what one that runs and is not ready lacks. A manager without --leader-elect or in another namespace is"
-    " not seen here"
+    " cluster status, which says as well what one that runs and is not ready lacks. A manager without --leader-elect or"
+    " in another namespace is not seen here"
 )
 """The fix if no manager runs."""
 _JOBS_ARE_NOT_RUN = "Jobs are neither created nor restarted nor placed"

@@ -83,7 +83,7 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
         if shared.workers:
             await await_workers(deps, health, shared)
         else:
-            from app.manager.admission import start_webhooks  # noqa: PLC0415 (20 MiB that only a process with webhooks needs)
+            from app.manager.admission import start_webhooks  # noqa: PLC0415 (20 MiB that only webhooks need)
 
             await start_webhooks(deps, health, tls, source, placement, shared)
     if not deps.options.controllers:

@@ -207,7 +207,7 @@ def pod_path(number: str, *rest: str | Cel | Index) -> CelPath:
 
 
 def container_path(*parts: str | Cel | Index) -> CelPath:
-    """A path in a container, which is item `x.k` of the field `x.f` in the pod spec of the ReplicatedJob `x.j`."""
+    """A path in a container: item `x.k` of the field `x.f` in the pod spec of the ReplicatedJob with index `x.j`."""
     return pod_path("x.j", ".", Cel("string(x.f)"), Index("x.k"), *parts)
 
 

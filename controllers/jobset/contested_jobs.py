@@ -1,8 +1,8 @@
 """Delays the next resume of contested Jobs, which another client suspends after the manager has resumed them.
 
-Each pause is twice as long as the pause before. Without pauses the manager and the other client would write as fast as
-they can, forever. One Warning names the client that sets `spec.suspend`. The first resume after a suspension of the set
-is never delayed, so that a queue such as Kueue does not wait.
+Each pause is twice as long as the pause before, up to `LONGEST_PAUSE`. Without pauses the manager and the other client
+would write as fast as they can, forever. One Warning names the client that sets `spec.suspend`. The first resume of a
+Job, also after a suspension of the set, is never delayed, so that a queue such as Kueue does not wait.
 """
 
 import logging

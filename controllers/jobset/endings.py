@@ -35,8 +35,8 @@ class Endings:
     See docs/reference/metrics.md#jobsets, and defect 10 in docs/reference/defects.md.
 
     A JobSet counts when the watch shows it finished after the watch had shown the same UID unfinished. An attempt
-    counts when the watch first shows it in the attempt history of the status. The `old` of `on_event` may be the
-    answer to a write, so the last status that the watch has shown is remembered instead.
+    counts when the watch shows it in the attempt history of the status after it had shown a history without it. The
+    `old` of `on_event` may be the answer to a write, so the last status that the watch has shown is remembered instead.
 
     A JobSet that ended before this process first saw it was counted by another process. A JobSet that ended and was
     deleted is not counted if the watch missed both events.

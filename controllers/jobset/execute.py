@@ -118,13 +118,15 @@ class Executor:
         *,
         has_current_caches: bool = True,
     ) -> None:
-        """Execute the plan. If a write fails, store only `plan.counters` as the status, and raise `FailedWrites`.
+        """Execute the plan. Raises `FailedWrites` if a write fails.
+
+        Then `plan.counters` (the status with new counts, without the plan's decisions) is stored in place of
+        `plan.status`, unless `plan.status` was stored first.
 
         `on_stored` is called with each status that the API server has stored (`plan.status` or `plan.counters`), even
         if a later write fails. `refused`: the Jobs that could not be created so far. If a user changes the JobSet
         meanwhile, the rest of the plan is left out. `has_current_caches`: whether the caches have all writes of earlier
-        leaders. If not, a Job is deleted only in the version that the action names. `plan.counters` is the status with
-        new counts and without the plan's decisions.
+        leaders. If not, a Job is deleted only in the version that the action names.
         """
         if plan.status_first:
             js = await self._publish(js, plan.status, plan.events, on_stored)

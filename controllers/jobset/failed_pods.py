@@ -1,8 +1,8 @@
 """Lists the failed pods of failed Jobs, as the answer to the `FailedPodQuery` of a plan.
 
 If a decision needs the answer, the reconcile waits for it, and an error makes the reconcile fail and run again. Other
-answers are only for the attempt history in the status: they delay a restart by at most `ANSWER_TIMEOUT`, and errors are
-logged.
+answers are only for events and the attempt history in the status: they delay a restart by at most `ANSWER_TIMEOUT`, and
+errors are logged.
 """
 
 import logging

@@ -167,7 +167,7 @@ def _start_time(ctx: Context) -> str:
 
 
 def _last_entry_has_ended(recovery: Recovery) -> bool:
-    """Whether the set has run since the last start or failure."""
+    """Whether the set has run since the start or failure of the last entry; True if there is no entry."""
     return not recovery.attempts or recovery.attempts[-1].ready_after_seconds is not None
 
 

@@ -244,5 +244,6 @@ def _awaited_ready(
         last_running = max((position for position, name in enumerate(names) if name in running), default=0)
         return frozenset(names), frozenset(names[:last_running])
     dependencies = [(rjob.name, dep) for rjob in js.spec.replicated_jobs for dep in rjob.depends_on or ()]
-    ready_names = [(name, dep.name) for name, dep in dependencies if dep.status == "Ready"]
-    return frozenset(dep for _, dep in ready_names), frozenset(dep for name, dep in ready_names if name in running)
+    ready_dependencies = [(name, dep.name) for name, dep in dependencies if dep.status == "Ready"]
+    awaited = frozenset(dep for _, dep in ready_dependencies)
+    return awaited, frozenset(dep for name, dep in ready_dependencies if name in running)

@@ -121,6 +121,7 @@ def missing_api(wanted: Forest, served: Served) -> MissingApi | None:
     needs = [(served.groups, NO_GROUPS)]
     if wanted.needs_composites:
         needs.append((served.composites, NO_COMPOSITES))
+    # An API server with CompositePodGroups keeps topologies, as their feature gate depends on that of topologies.
     elif any(group.topology_key for group in wanted.groups()):
         needs.append((served.topology, NO_TOPOLOGY))
     for is_served, missing in needs:

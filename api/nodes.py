@@ -142,7 +142,7 @@ class BoundPod(JobPod, frozen=True, kw_only=True, gc=False):
       selects. The leader of a Job, which is its pod with completion index 0, has no domain.
     - `disruption`: `EVICTION` or `TAINT_EVICTION` if the pod is being deleted for this reason and has not succeeded;
       else empty.
-    - `tracked`: whether the pod has the finalizer of the Job controller, which has not counted its end yet.
+    - `is_tracked_by_job`: whether the pod has the finalizer of the Job controller, which has not counted its end yet.
     """
 
     job: str
@@ -151,7 +151,7 @@ class BoundPod(JobPod, frozen=True, kw_only=True, gc=False):
     topology: str
     domain: str
     disruption: str = ""
-    tracked: bool = False
+    is_tracked_by_job: bool = False
 
 
 def bound_pod(pod: DetailedPod) -> BoundPod | None:
@@ -168,7 +168,7 @@ def bound_pod(pod: DetailedPod) -> BoundPod | None:
         topology=intern(meta.topology or ""),
         domain=intern(pod.domain),
         disruption=_disruption(pod) if deleting else "",
-        tracked=keys.JOB_TRACKING in meta.finalizers,
+        is_tracked_by_job=keys.JOB_TRACKING in meta.finalizers,
     )
 
 

@@ -58,7 +58,7 @@ def openssl_ciphers(names: Sequence[str]) -> str:
     """The cipher list for OpenSSL from Go's names; "" means OpenSSL's default. TLS 1.3 suites are always on."""
     unknown = [n for n in names if n not in {*CIPHERS, *_ALIASES, *_ALWAYS_ON, *_OUTDATED}]
     if unknown:
-        secure = ", ".join([*list(CIPHERS)[:6], *_ALWAYS_ON])
+        secure = ", ".join([*(name for name in CIPHERS if "ECDHE" in name and "CBC" not in name), *_ALWAYS_ON])
         raise TLSOptionsError(
             "; ".join(
                 f"invalid cipher suites: Cipher suite {name} not supported or doesn't exist. Please use the secure"

@@ -38,7 +38,7 @@ _USER_FAULTS = {"FeatureGateDisabled", "APIUnavailable", "CompositePodGroupUnava
 
 
 def missing_groups(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
-    """No Job starts, as groups cannot be created, or groups of an earlier attempt have to be deleted first."""
+    """Finds that Jobs wait for groups, which cannot be created, or replace groups that have to be deleted first."""
     condition = find(case.facts.jobset.status.conditions, keys.GROUPS_READY)
     if case.facts.jobs is None or condition is None or condition.status != "False" or condition.reason == "Suspended":
         return
@@ -62,7 +62,7 @@ def _has_jobs_without_groups(case: Case) -> bool:
 
 
 def tree_restarts(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
-    """Jobs of a tree wait until all Jobs of an earlier attempt in the tree are gone."""
+    """Finds trees whose Jobs wait until all Jobs of an earlier attempt in the tree are gone."""
     old_jobs = case.facts.leftover_pods.keys() | {child.name for child in case.survey.previous_jobs}
     unstarted_jobs = unexplained_jobs & _unstarted_jobs(case)
     for root in _roots(case):
@@ -75,7 +75,7 @@ def tree_restarts(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answ
 
 
 def waiting_trees(case: Case, unexplained_jobs: frozenset[str]) -> Iterator[Answer]:
-    """Pods of a tree have no node. The findings say what each group waits for, or why the scheduler reports nothing.
+    """Finds trees with pods without a node, and what each group waits for, or why the scheduler reports nothing.
 
     Later checks explain the Jobs that lack pods.
     """
@@ -102,9 +102,9 @@ def _job_names(group: Group) -> set[str]:
 
 
 def _unstarted_jobs(case: Case) -> frozenset[str]:
-    """The names of Jobs that may wait for groups: missing or suspended Jobs that are not of a later stage."""
+    """The names of Jobs that may wait for groups: missing or halted Jobs of ReplicatedJobs that may start."""
     survey = case.survey
-    halted = (child.name for child in survey.halted_jobs if child.replicated_job not in survey.unmet_texts)
+    halted = (child.name for child in survey.halted_jobs if child.replicated_job not in survey.unmet_conditions)
     return frozenset([*(position.name for position in survey.startable_jobs), *halted])
 
 
@@ -124,7 +124,7 @@ class _WaitingTree:
         }
         self._jobs = {job.metadata.name: job for job in case.facts.jobs or () if job.metadata.name in group_names}
         self._paths = {path[-1].name: path for path in paths_from_root(root)}
-        self._tree = self._as_tree()
+        self._tree_state = self._make_tree_state()
         self._permanent_findings = self._find_permanent_findings()
 
     @property
@@ -140,7 +140,7 @@ class _WaitingTree:
     def key(self, group: Group) -> object:
         """A key that is equal for groups with the same findings."""
         if group is self._root and self._is_unreported:
-            return group.template, self._bound_pods(group), why_stalled(self._tree).id
+            return group.template, self._bound_pods(group), why_stalled(self._tree_state).id
         below = tuple(self.key(child) for child in group.children)
         problems = tuple(problem.message for problem, _ in self._misfits(group))
         tree_problems = tuple(problem.message for problem in self._permanent_findings) if group is self._root else ()
@@ -150,20 +150,19 @@ class _WaitingTree:
         """The finding about the root, with findings about the groups below it."""
         because = tuple(self._ignored_groups())
         if self._is_unreported and not because:
-            reason = why_stalled(self._tree)
+            reason = why_stalled(self._tree_state)
             level = Level.FAULT if reason.is_user_fault or self._case.is_manager_missing else Level.WAITS
             because = (Finding(level, reason.id, reason.problem, fix=reason.fix),)
             return self._finding(self._root, because, cause="gang-waits")
         because += (*self._permanent_findings, *self._findings_below(self._root))
         has_fault = any(finding.worst_level is Level.FAULT for finding in because)
-        fix = "" if has_fault else self._room_fix()
-        return self._finding(self._root, because, cause="gang-waits", fix=fix)
+        return self._finding(self._root, because, cause="gang-waits", fix="" if has_fault else self._room_fix())
 
     def _finding(self, group: Group, because: tuple[Finding, ...], *, cause: str, fix: str = "") -> Finding:
         """The finding about how many pods of a group have a node, and how many members have to fit at once."""
         jobs = f", {_jobs_text(group)}" if group.jobs else ""
         message = f"{_title(group)}{jobs}: {self._bound_pods(group)} of {pluralize(group.pods, 'pod')} bound"
-        demand = _demand_text(group, required_members(self._tree, group))
+        demand = _demand_text(group, required_members(self._tree_state, group))
         moments = (pod.scheduling_failure.since for pod in self._pods(group) if pod.scheduling_failure)
         since = min(filter(None, moments), default="")
         return Finding(Level.WAITS, cause, f"{message}; {demand}", because=because, fix=fix, since=since)
@@ -194,7 +193,7 @@ class _WaitingTree:
         for problem, pods in self._misfits(group):
             message = f"{pods_are(pods)} not scheduled: {problem.message}"
             findings.append(Finding(problem.level, problem.cause, message, fix=problem.fix))
-        # The scheduler may mention one domain only, so the finding about the holders of domains comes first.
+        # The scheduler may mention one domain only, so the finding about Jobs that keep others out of domains is first.
         return sorted(findings, key=lambda finding: finding.cause != KEPT_OUT)
 
     def _misfits(self, group: Group) -> list[tuple[Finding, list[SeenPod]]]:
@@ -205,7 +204,7 @@ class _WaitingTree:
             is_fault = problem is not None and problem.level is Level.FAULT
             exclusion = None if is_fault else excluded_by_jobs(self._case, pod, in_group=True)
             for finding in filter(None, (exclusion, problem)):
-                # A tree that never fits does not fit after a wait either, so findings that only wait are left out.
+                # A tree that never fits does not fit after a wait either, so findings of level WAITS are left out.
                 if finding.level is Level.FAULT or not self._permanent_findings:
                     pods_by_message.setdefault(finding.message, (finding, []))[1].append(pod)
         return list(pods_by_message.values())[:2]
@@ -219,12 +218,12 @@ class _WaitingTree:
         return why_tree_never_fits(self._root, nodes, spec_by_job)
 
     def _no_domain_fix(self, keys: list[str]) -> str:
-        """The fix if no domain is possible, and no label is known to be missing. `keys`: the keys of the labels."""
+        """The fix if the scheduler finds no domain, by the label keys of domains. Unknown nodes may lack labels."""
         if self._case.facts.node_offers is not None:
             return f"kubectl get nodes -L {','.join(keys)} shows the domains: none has a node that its pods may use"
         wanted = " ".join(f"{key}=VALUE" for key in keys)
         return (
-            f"no node has all labels of its levels ({', '.join(keys)}): have an administrator of the cluster run"
+            f"if no node has all labels of its levels ({', '.join(keys)}), have an administrator of the cluster run"
             f" kubectl label node NODE {wanted}, or choose another topology in a new JobSet"
         )
 
@@ -248,7 +247,7 @@ class _WaitingTree:
         if (lack := shortfall(text)) is None:
             return ""
         path = self._paths[group.name]
-        lacking_groups = [above for above in path if str(required_members(self._tree, above)) == lack.wanted]
+        lacking_groups = [above for above in path if str(required_members(self._tree_state, above)) == lack.wanted]
         if len(lacking_groups) != 1:
             return ""
         [above] = lacking_groups
@@ -282,13 +281,13 @@ class _WaitingTree:
         uids = (self._jobs[job].metadata.uid for job in _job_names(group) if job in self._jobs)
         return sum(self._groups.placed_pods_by_job.get(uid, 0) for uid in uids)
 
-    def _as_tree(self) -> Tree:
-        stages = self._case.survey.unmet_texts
+    def _make_tree_state(self) -> Tree:
+        waiting_names = self._case.survey.unmet_conditions.keys()
         root = self._groups.groups_by_name.get(self._root.name)
         return Tree(
             root=self._root,
             stored_groups=self._groups.groups_by_name,
-            released_replicated_jobs={r.name for r in self._case.facts.jobset.spec.replicated_jobs} - stages.keys(),
+            released_replicated_jobs={r.name for r in self._case.facts.jobset.spec.replicated_jobs} - waiting_names,
             pod_counts={name: job.status.active for name, job in self._jobs.items()},
             waiting_pods=[_waiting_pod(pod) for pod in self.pods_without_node],
             priority=None if root is None else root.spec.priority,

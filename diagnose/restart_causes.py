@@ -8,9 +8,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from api.jobset import JobSet
-from api.jobset_status import AttemptTimes, FailedAttempt, JobSetStatus, Recovery, RuleStep
+from api.jobset_status import FailedAttempt, JobSetStatus, RuleStep
 from api.pending import clean_words
 from api.policies import FailurePolicyRule
+from api.recovery_times import AttemptTimes, Recovery
 from controllers.planning import escalation
 from controllers.planning.maintenance import REASON as MAINTENANCE
 from controllers.planning.recovery import goodput

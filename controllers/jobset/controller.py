@@ -33,7 +33,7 @@ from controllers.jobset.memory import ExpiringValue, Memories, Memory
 from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.node_watches import NodeWatches
 from controllers.jobset.pending_pods import find_pending_pods
-from controllers.jobset.spare_pods import note_served_pods, with_read_pool, with_spare_pods
+from controllers.jobset.spare_pods import note_served_pods, with_read_spare_pods, with_spare_pods
 from controllers.jobset.start_spacing import StartSpacing
 from controllers.jobset.unscheduled_pods import UnscheduledPods
 from controllers.jobset.watches import BY_SET_NAME
@@ -278,7 +278,7 @@ class JobSetReconciler:
                     observed = _with_nodes(observed, nodes)
                 return dataclasses.replace(observed, read_nodes=observed.read_nodes.union(names))
             case PoolQuery():
-                return await with_read_pool(self._client, observed, self._caches.spare_pods, memory)
+                return await with_read_spare_pods(self._client, observed, self._caches.spare_pods, memory)
             case PendingPodQuery():
                 pending_pods, memory.next_start_check = await find_pending_pods(self._client, observed)
                 return dataclasses.replace(observed, pending_pods=pending_pods)

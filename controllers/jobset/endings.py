@@ -9,7 +9,8 @@ from typing import Protocol
 
 from api import keys
 from api.jobset import JobSet
-from api.jobset_status import FailedAttempt, Recovery
+from api.jobset_status import FailedAttempt
+from api.recovery_times import Recovery
 from controllers.jobset.memory import Memories
 from controllers.planning.finished import EXCEEDED
 from controllers.planning.node_failure import REASON as NODE_FAILURE

@@ -21,6 +21,7 @@ from controllers.planning.observed import Ended, FailedPod, FailedPodsByJob
 from kube.client import PAGE_SIZE, Client
 from kube.clock import rfc3339
 from kube.errors import KubeError
+from kube.model.field import join_names
 from kube.options import ListOptions
 from kube.resources import PODS
 
@@ -58,7 +59,8 @@ async def list_failed_pods(
     except (KubeError, TimeoutError) as error:
         if pod_query.needed:
             raise
-        log.info("pods of Job %s/%s are not known: %s", namespace, pod_query.jobs[0][0], error)
+        names = join_names([name for name, _ in pod_query.jobs], 3)
+        log.info("failed pods of %s in namespace %s are not known: %s", names, namespace, error)
     return pods_by_job
 
 
@@ -97,7 +99,7 @@ def _pods_by_job(pods: Iterable[DetailedPod]) -> dict[str, list[FailedPod]]:
 def failed_pod(pod: DetailedPod) -> FailedPod:
     """The record of a failed pod for decisions.
 
-    If no container ran, the pod ended when it became not ready, or when the kubelet, which refused it, first saw it.
+    If no container ran, `ended_at` is when the pod became not ready, else when the kubelet, which refused it, saw it.
     """
     status = pod.status
     states = [(c.name, c.state.terminated) for c in (*status.container_statuses, *status.init_container_statuses)]

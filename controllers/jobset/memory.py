@@ -111,7 +111,7 @@ class Memory:
     """When a pod was given the place of a spare pod, which holds a node for other pods, by UID of the pod, for 30 s.
     Without it a pod that is nominated to a node counts as if it was given a place just now."""
 
-    pool_is_read: bool = False
+    spare_pods_are_read: bool = False
     """Whether this process has read the spare pods, and the pods that need their places, from the API server. Without
     it they are read once more."""
 

@@ -15,7 +15,7 @@ from api.names import job_name_predicate
 from api.nodes import EVICTION, FAILURE_TAINTS, BoundPod, DetailedNode, Node, bound_pod, node_transform
 from api.pod import DetailedPod
 from controllers.planning import maintenance
-from controllers.planning.observed import PodOnTaintedNode
+from controllers.planning.observed import PodAtRisk
 from kube.client import Client
 from kube.controller import Request
 from kube.indexes import IndexKey
@@ -103,7 +103,7 @@ class NodeWatches:
         self.nodes.on_event(node_changed)
         self.pods.on_event(pod_changed)
 
-    def failed_pods(self, js: JobSet, now: str) -> tuple[PodOnTaintedNode, ...]:
+    def failed_pods(self, js: JobSet, now: str) -> tuple[PodAtRisk, ...]:
         """The pods of a set on failed nodes. If a taint has no time, the time at which it was first seen counts."""
         pods = [] if js.failure_policy.node_failure is None else self._pods(js)
         failures = {name: taints for name in {pod.node for pod in pods} if (taints := self._failure_taints(name))}
@@ -115,9 +115,9 @@ class NodeWatches:
         # The spec of a leader (a pod with completion index 0) has no domain. Its followers, the other pods, have it.
         jobs_of_leaders = {pod.job_uid for pod in failed_pods if pod.topology and not pod.domain}
         domains = {pod.job_uid: pod.domain for pod in pods if pod.domain and pod.job_uid in jobs_of_leaders}
-        return tuple(_tainted_pod(pod, *since[pod.node], domains.get(pod.job_uid, pod.domain)) for pod in failed_pods)
+        return tuple(_pod_at_risk(pod, *since[pod.node], domains.get(pod.job_uid, pod.domain)) for pod in failed_pods)
 
-    def pods_in_maintenance(self, js: JobSet) -> tuple[tuple[PodOnTaintedNode, ...], frozenset[str]]:
+    def pods_in_maintenance(self, js: JobSet) -> tuple[tuple[PodAtRisk, ...], frozenset[str]]:
         """The pods of a set on nodes with a taint of its maintenance or with evicted pods, and the names of the nodes.
 
         A pod is evicted by the Eviction API, or by one of these taints with effect NoExecute. The names include nodes
@@ -134,7 +134,7 @@ class NodeWatches:
         }
         nodes = frozenset((*tainted, *evicted.values()))
         pods_to_move = (
-            _tainted_pod(pod, *tainted.get(pod.node, ("", "")), pod.domain, evicted=pod.uid in evicted)
+            _pod_at_risk(pod, *tainted.get(pod.node, ("", "")), pod.domain, evicted=pod.uid in evicted)
             for pod in pods
             if pod.node in nodes
         )
@@ -210,20 +210,20 @@ class NodeWatches:
         return () if ("", node) in unreadable else DELETED_NODE_TAINTS
 
 
-def _tainted_pod(pod: BoundPod, since: str, taint: str, domain: str, *, evicted: bool = False) -> PodOnTaintedNode:
+def _pod_at_risk(pod: BoundPod, since: str, taint: str, domain: str, *, evicted: bool = False) -> PodAtRisk:
     """The record of a pod for the plan. `domain`: the value of the topology label of the pod's domain."""
-    return PodOnTaintedNode(
+    return PodAtRisk(
         name=pod.name,
         uid=pod.uid,
         job_uid=pod.job_uid,
         node=pod.node,
         taint=taint,
-        tainted_since=since,
+        at_risk_since=since,
         created=pod.created,
         deleting=pod.deleting,
         ended=pod.ended,
         topology=pod.topology,
         domain=domain,
         evicted=evicted,
-        tracked=pod.tracked,
+        is_tracked_by_job=pod.is_tracked_by_job,
     )

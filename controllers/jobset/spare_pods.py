@@ -36,15 +36,17 @@ def with_spare_pods(observed: Observed, pods: Store[PoolPod], memory: Memory, cl
     return dataclasses.replace(
         observed,
         spare_pods=tuple(pool),
-        pool_is_read=memory.pool_is_read,
+        spare_pods_are_read=memory.spare_pods_are_read,
         served_pods=frozenset(memory.served_pod_times),
     )
 
 
-async def with_read_pool(client: Client, observed: Observed, pods: Store[PoolPod] | None, memory: Memory) -> Observed:
-    """The observed state with the pool as the API server has it now. Raises the errors of the client."""
+async def with_read_spare_pods(
+    client: Client, observed: Observed, pods: Store[PoolPod] | None, memory: Memory
+) -> Observed:
+    """The observed state with `spare_pods` as the API server has them now. Raises the errors of the client."""
     if pods is None:
-        return dataclasses.replace(observed, pool_is_read=True)
+        return dataclasses.replace(observed, spare_pods_are_read=True)
     meta = observed.jobset.metadata
     selector = f"{keys.JOBSET_UID}={meta.uid},{keys.SPARES}"
     missing_pods = {pod.name: pod for pod in pods.by_index(BY_JOBSET, IndexKey(meta.namespace, meta.uid))}
@@ -55,7 +57,7 @@ async def with_read_pool(client: Client, observed: Observed, pods: Store[PoolPod
     for pod in missing_pods.values():
         if pods.get(pod.namespace, pod.name) is pod:  # the watch may have changed the cache meanwhile
             pods.overlay_deleted(pod.namespace, pod.name, pod.uid)
-    memory.pool_is_read, memory.served_pod_times = True, None
+    memory.spare_pods_are_read, memory.served_pod_times = True, None
     return with_spare_pods(observed, pods, memory, asyncio.get_running_loop().time())
 
 

@@ -23,7 +23,7 @@ from controllers.planning import node_failure
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.decisive_pod import decides_by_pods, first_matching_end
-from controllers.planning.observed import Ended, FailedPod, PodOnTaintedNode
+from controllers.planning.observed import Ended, FailedPod, PodAtRisk
 from controllers.planning.status import StatusDraft
 from controllers.planning.worker_failures import worker_failures
 
@@ -68,7 +68,7 @@ def count_failures(ctx: Context, draft: StatusDraft, failed_jobs: Iterable[Child
     _count_nodes(ctx, draft, policy, _blames(ctx, policy, {child.job.metadata.uid for child in failed_jobs}))
 
 
-def count_replacements(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTaintedNode]) -> None:
+def count_replacements(ctx: Context, draft: StatusDraft, pods: Iterable[PodAtRisk]) -> None:
     """Count the nodes of pods that are replaced while other pods restart in place.
 
     A pod may still be observed after its node was counted. So a node is not counted again if it was counted after it
@@ -78,7 +78,7 @@ def count_replacements(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTai
     if policy is None:
         return
     counted = {node.name: node.last_time for node in draft.status.failed_nodes}
-    uncounted_pods = [pod for pod in pods if counted.get(pod.node, "") < max(pod.tainted_since, pod.created)]
+    uncounted_pods = [pod for pod in pods if counted.get(pod.node, "") < max(pod.at_risk_since, pod.created)]
     _count_nodes(ctx, draft, policy, _blame_nodes(uncounted_pods))
 
 
@@ -124,7 +124,7 @@ def _blames(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, Bl
     return blames
 
 
-def _blame_nodes(pods: Iterable[PodOnTaintedNode]) -> dict[str, Blame]:
+def _blame_nodes(pods: Iterable[PodAtRisk]) -> dict[str, Blame]:
     """By name, the nodes of these pods, which `nodeFailure` counts as lost."""
     blames: dict[str, Blame] = {}
     for pod in pods:

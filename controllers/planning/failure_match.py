@@ -69,7 +69,7 @@ def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
         for child, lost_pod in lost_pods.failed_jobs:
             failed_child = node_failure.as_node_failure(child, lost_pod, ctx.now)
             container = FailedContainer(lost_pod.name, lost_pod.node)
-            since = max(lost_pod.tainted_since, lost_pod.created)
+            since = max(lost_pod.at_risk_since, lost_pod.created)
             failed_jobs[child.job.metadata.uid] = FailedByPod(failed_child, container, since)
     if node_policy is not None:
         failed_jobs |= _failed_by_restarted_nodes(ctx)

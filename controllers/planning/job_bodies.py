@@ -40,7 +40,7 @@ def job_body(ctx: Context, jobs: JobRange, index: int, restarts: int | None = No
     if ctx.observed.spares and ctx.gates[SPARES]:
         # Spares, and the pods for which they hold nodes, have the same value of this label.
         served_name = jobs.replicated_job.spare_for or jobs.replicated_job.name
-        if any(spares.group.spare_for == served_name for spares in ctx.observed.spares):
+        if any(spares.rjob.spare_for == served_name for spares in ctx.observed.spares):
             job = with_pod_label(job, keys.SPARES, served_name)
         if jobs.replicated_job.spare_for:
             job = with_domain_affinity(job, ctx.js, served_name)

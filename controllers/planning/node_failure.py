@@ -21,7 +21,7 @@ from api.jobset import JobSet
 from api.policies import FailurePolicyRule
 from controllers.planning.child_jobs import Child, as_failed
 from controllers.planning.decisive_pod import decides_by_pods
-from controllers.planning.observed import FailedPod, Observed, PodOnTaintedNode
+from controllers.planning.observed import FailedPod, Observed, PodAtRisk
 from kube.model.meta import seconds_between
 
 GATE = "JobSetNodeFailure"
@@ -35,25 +35,25 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
 """Taint of kube-controller-manager for a node whose kubelet does not report."""
 
 
-def _seconds_waited(pod: PodOnTaintedNode, now: str) -> float:
+def _seconds_waited(pod: PodAtRisk, now: str) -> float:
     """Seconds since the node failed, or since the pod was created if that was later."""
-    return seconds_between(max(pod.tainted_since, pod.created), now)
+    return seconds_between(max(pod.at_risk_since, pod.created), now)
 
 
-def due_pods(pods: Iterable[PodOnTaintedNode], seconds: int, now: str) -> list[PodOnTaintedNode]:
+def due_pods(pods: Iterable[PodAtRisk], seconds: int, now: str) -> list[PodAtRisk]:
     """The pods that have been on a failed node for at least `seconds`, in the order in which the nodes failed."""
     pods_in_time = [pod for pod in pods if _seconds_waited(pod, now) >= seconds]
-    return sorted(pods_in_time, key=lambda pod: (pod.tainted_since, pod.name))
+    return sorted(pods_in_time, key=lambda pod: (pod.at_risk_since, pod.name))
 
 
-def lost_pods(js: JobSet, gates: FeatureGates, observed: Observed) -> list[PodOnTaintedNode]:
+def lost_pods(js: JobSet, gates: FeatureGates, observed: Observed) -> list[PodAtRisk]:
     """The pods of the set that its nodeFailure now counts as lost."""
     policy = js.failure_policy.node_failure if gates[GATE] else None
     pods = [] if policy is None else due_pods(observed.pods_on_failed_nodes, policy.after_seconds, observed.now)
     return [pod for pod in pods if not pod.ended]
 
 
-def seconds_left(pods: Iterable[PodOnTaintedNode], seconds: int, now: str, second_passed: float) -> float | None:
+def seconds_left(pods: Iterable[PodAtRisk], seconds: int, now: str, second_passed: float) -> float | None:
     """Seconds until `due_pods` contains another of these pods; None if it contains all of them.
 
     `second_passed`: the fraction of the second `now` that has passed.
@@ -71,12 +71,12 @@ class LostPodsByOutcome:
     controller replaces while all other pods of the set restart in place (they stay, and only their containers restart).
     """
 
-    failed_jobs: list[tuple[Child, PodOnTaintedNode]]
-    replaced_pods: list[tuple[Child, PodOnTaintedNode]]
+    failed_jobs: list[tuple[Child, PodAtRisk]]
+    replaced_pods: list[tuple[Child, PodAtRisk]]
 
 
 def sort_lost_pods(
-    js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnTaintedNode]
+    js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodAtRisk]
 ) -> LostPodsByOutcome:
     """Find out for each pod on a failed node whether its Job counts as failed, or its Job replaces the pod.
 
@@ -84,8 +84,8 @@ def sort_lost_pods(
     of its pods. Such a Job has a replacement for the pod or, with in-place restart, has not noticed the deletion yet.
     """
     running = {child.job.metadata.uid: child for child in children if child.may_run}
-    failed_jobs: dict[str, tuple[Child, PodOnTaintedNode]] = {}
-    replaced_pods: list[tuple[Child, PodOnTaintedNode]] = []
+    failed_jobs: dict[str, tuple[Child, PodAtRisk]] = {}
+    replaced_pods: list[tuple[Child, PodAtRisk]] = []
     for pod in pods:
         child = running.get(pod.job_uid)
         if child is None or pod.ended:
@@ -106,7 +106,7 @@ def _has_all_pods(job: Job) -> bool:
     return not job.is_failing and job.status.active >= wanted_pods
 
 
-def _is_replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodOnTaintedNode) -> bool:
+def _is_replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodAtRisk) -> bool:
     """Whether the Job replaces this lost pod, and all other pods of the set restart in place.
 
     All of these conditions have to be true:
@@ -129,7 +129,7 @@ def _may_decide(rule: FailurePolicyRule, child: Child) -> bool:
     return matches_reason and not rule.is_about_pods and (not targets or child.replicated_job in targets)
 
 
-def as_node_failure(child: Child, pod: PodOnTaintedNode, now: str) -> Child:
+def as_node_failure(child: Child, pod: PodAtRisk, now: str) -> Child:
     """A copy of the Job with the condition Failed, because of the failed node of this pod."""
     return as_failed(child, REASON, f"pod {pod.name} is on node {pod.node}, {describe_node(pod)}", now)
 
@@ -158,8 +158,8 @@ def restart_message(pod: FailedPod) -> str:
     return f"pod {pod.name} was on node {pod.node}, which restarted"
 
 
-def describe_node(pod: PodOnTaintedNode) -> str:
+def describe_node(pod: PodAtRisk) -> str:
     """A clause for messages, such as `which does not exist since ...` or `which has the taint ... since ...`."""
     if not pod.taint:
-        return f"which does not exist since {pod.tainted_since}"
-    return f"which has the taint {pod.taint} since {pod.tainted_since}"
+        return f"which does not exist since {pod.at_risk_since}"
+    return f"which has the taint {pod.taint} since {pod.at_risk_since}"

@@ -1,6 +1,6 @@
 """Records of the observed state of one JobSet, from which a plan (what to do about the JobSet) is made.
 
-`Observed` has all of the state. The other records are for its fields: pods that failed, do not start or are on failed
+`Observed` has all of the state. The other records are for its fields: pods that failed, do not start or may lose their
 nodes, the groups by which kube-scheduler places pods, and spares (Jobs that run idle to hold nodes). An attempt is the
 time between two restarts of the set.
 """
@@ -70,7 +70,8 @@ class PendingPod:
     """A pod of phase Pending without a scheduling gate. `created`: RFC 3339. `reason`: why it does not run.
 
     - `unschedulable`: the oldest pod of the same Job for which kube-scheduler has found no node; None if there is none.
-    - `nodeless`: the oldest pod of the same Job that might run if it could use one more node; None if there is none.
+    - `nodeless`: the oldest pod of the same Job that has no node and might get one if its node affinity were different.
+      None: there is none. The node affinity keeps pods away from nodes that failed the set.
     """
 
     name: str
@@ -82,7 +83,7 @@ class PendingPod:
 
 
 @dataclass(frozen=True, slots=True)
-class PodOnTaintedNode:
+class PodAtRisk:
     """A pod on a failed node (`failurePolicy.nodeFailure`) or on a node in maintenance (`failurePolicy.maintenance`).
 
     A failed node does not exist any more, or has a taint. A node in maintenance has a taint, or an evicted pod of the
@@ -90,11 +91,11 @@ class PodOnTaintedNode:
 
     - `job_uid`: the UID of the Job that controls the pod. `created`: RFC 3339.
     - `taint`: the key of the taint; empty if the node does not exist or has no taint.
-    - `tainted_since`: when the taint was added, RFC 3339. If the node does not exist, or the API server does not say
-      when, this is the time when this process first saw the state; for a node in maintenance, it is then empty.
+    - `at_risk_since`: when the taint was added, RFC 3339. If the API server does not know when, or the node does not
+      exist: when this process first saw the failed node so; for a node in maintenance, empty.
     - `deleting`: the pod has a deletion timestamp. `ended`: its phase is Succeeded or Failed.
     - `evicted`: an eviction deletes the pod, and the pod has not succeeded; only for nodes in maintenance.
-    - `tracked`: the Job has not counted the pod yet, and counts the pod when it has ended.
+    - `is_tracked_by_job`: the pod has the finalizer batch.kubernetes.io/job-tracking, so the Job will count its end.
     - `topology`, `domain`: in exclusive placement, the key and value of the node label by which the Job was placed. The
       value is empty if it is not known.
     """
@@ -104,14 +105,14 @@ class PodOnTaintedNode:
     job_uid: str
     node: str
     taint: str
-    tainted_since: str
+    at_risk_since: str
     created: str = ""
     deleting: bool = False
     ended: bool = False
     topology: str = ""
     domain: str = ""
     evicted: bool = False
-    tracked: bool = False
+    is_tracked_by_job: bool = False
 
 
 FailedPodsByJob = Mapping[str, tuple[FailedPod, ...]]
@@ -143,7 +144,7 @@ class KnownGroups:
 class Spares:
     """One ReplicatedJob of spares, and those of its Jobs that exist."""
 
-    group: ReplicatedJob
+    rjob: ReplicatedJob
     jobs: tuple[Job, ...] = ()
 
 
@@ -166,23 +167,22 @@ class Observed:
     - `reported_group`: the PodGroup that the last plan of this process reported as unschedulable; empty: not known.
     - `failed_pods`: the failed pods that a plan has asked for so far (`FailedPodQuery`).
     - `pending_pods`: by UID of the Job, its oldest pending pod; None: pending pods were not looked up.
-      `next_start_check`: when to look for pods that have been pending for too long, RFC 3339; empty: now. An earlier
-      look-up would find none.
+      `next_start_check`: the earliest time at which a pod can have been pending for too long, RFC 3339; empty: now.
     - `pods_on_failed_nodes`: from the caches of pods and nodes; empty unless the set has `nodeFailure`. `read_nodes`:
       names of the nodes that were read, together with the pods on them, for this plan.
     - `pods_to_move`: pods on nodes with a taint of the set's `maintenance`, or with an evicted pod of the set.
       `nodes_in_maintenance`: names of these nodes, and of the nodes that the status names and that still have such a
       taint.
-    - `job_window`: how many running Jobs of the set may wait at a time until the Job controller creates their pods, as
-      measured by this process; 0: not known.
+    - `job_window`: how many unsuspended Jobs of the set may be without pods at a time, while no other set waits for the
+      Job controller. This process derives the limit from the speed of the Job controller; 0: not known.
       `others_wait`: whether another set has Jobs that wait for the Job controller, or Jobs to create or resume.
     - `held_back`: by UID of each Job that another client keeps suspending, the seconds until the Job may be resumed.
     - `spares`: the ReplicatedJobs of spares with their Jobs, which `separate_spares` removes from `jobset` and `jobs`.
-    - `placeholders`: idle Jobs in place of the Jobs that a set runs without after it has lost nodes. Their pods show
-      when there is room again. They are not among `jobs`.
-    - `spare_pods`: ready pods of spares, and pods without a node that may get the nodes of spare pods. `pool_is_read`:
-      whether this process has read these pods from the API server, and not only from the cache. `served_pods`: UIDs of
-      the pods that were given the node of a spare pod a moment ago.
+    - `placeholders`: idle Jobs in place of replicas that were removed after a loss of nodes. When their pods get nodes,
+      there is room to restore the replicas. They are not among `jobs`.
+    - `spare_pods`: ready pods of spares, and pods without a node that may get the nodes of spare pods.
+      `spare_pods_are_read`: whether this process has read them from the API server, and not only from the cache.
+      `served_pods`: UIDs of the pods that were given the node of a spare pod a moment ago.
     - `now`: RFC 3339 in UTC, whole seconds. `second_passed`: the fraction of that second that has passed.
     - `since_status_write`: seconds since the last write of the status; None: this process has not written the status.
     - `counts_waited`: seconds since the counts of Jobs began to differ from the counts in the status; None: not known.
@@ -209,13 +209,13 @@ class Observed:
     undecodable_jobs: Mapping[str, str] = field(default_factory=dict)
     pending_pods: Mapping[str, PendingPod] | None = None
     next_start_check: str = ""
-    pods_on_failed_nodes: tuple[PodOnTaintedNode, ...] = ()
+    pods_on_failed_nodes: tuple[PodAtRisk, ...] = ()
     read_nodes: frozenset[str] = frozenset()
-    pods_to_move: tuple[PodOnTaintedNode, ...] = ()
+    pods_to_move: tuple[PodAtRisk, ...] = ()
     spares: tuple[Spares, ...] = ()
     placeholders: tuple[Job, ...] = ()
     spare_pods: tuple[PoolPod, ...] = ()
-    pool_is_read: bool = True
+    spare_pods_are_read: bool = True
     served_pods: frozenset[str] = frozenset()
     nodes_in_maintenance: frozenset[str] = frozenset()
     held_back: Mapping[str, float] = field(default_factory=dict)

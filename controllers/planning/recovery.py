@@ -20,7 +20,8 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from api import keys
-from api.jobset_status import AttemptTimes, JobSetStatus, Recovery
+from api.jobset_status import JobSetStatus
+from api.recovery_times import AttemptTimes, Recovery
 from controllers.planning.context import Context
 from controllers.planning.elastic import REDUCED, RESIZED, RESTORED
 from controllers.planning.failure_match import failed_by_pods

@@ -102,7 +102,7 @@ def pods_without_leader(ctx: Context, job_uids: Collection[str]) -> dict[str, li
 
 def _keepers_by_key(ctx: Context, name: str) -> dict[str, list[PoolPod]]:
     """The keepers that keep domains for ReplicatedJob `name`, by the key of the Job that is to get the domain."""
-    groups = (spares for spares in ctx.observed.spares if spares.group.spare_for == name)
+    groups = (spares for spares in ctx.observed.spares if spares.rjob.spare_for == name)
     own_keys = {job.metadata.uid: _key(ctx, job.metadata.name) for spares in groups for job in spares.jobs}
     keepers = defaultdict[str, list[PoolPod]](list)
     for pod in ctx.observed.spare_pods:

@@ -36,7 +36,7 @@ from api.spares import (
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
-from controllers.planning.observed import PodOnTaintedNode
+from controllers.planning.observed import PodAtRisk
 from controllers.planning.spares import jobs_by_index
 from controllers.planning.status import StatusDraft
 
@@ -100,7 +100,7 @@ def _indexes_by_uid(ctx: Context, name: str) -> dict[str, int]:
     children = (*ctx.children.active, *ctx.children.failed, *ctx.children.previous)
     indexes = {child.job.metadata.uid: child.job_index for child in children if child.replicated_job == name}
     for spares in ctx.observed.spares:
-        if spares.group.spare_for == name:
+        if spares.rjob.spare_for == name:
             indexes |= {job.metadata.uid: index for index, job in jobs_by_index(ctx.js.metadata.name, spares).items()}
     return indexes
 
@@ -124,7 +124,7 @@ def free_places(ctx: Context, name: str) -> list[PoolPod]:
     spare_jobs = {
         job.metadata.uid: job
         for spares in observed.spares
-        if spares.group.spare_for == name and has_nodes_of(spares.group, ctx.js)
+        if spares.rjob.spare_for == name and has_nodes_of(spares.rjob, ctx.js)
         for job in spares.jobs
         if job.metadata.deletion_timestamp is None
     }
@@ -145,7 +145,7 @@ def free_places(ctx: Context, name: str) -> list[PoolPod]:
     return [pod for pod in spare_pods if pod.leads and (pod.job_uid in ready_uids or pod.node in nominated_nodes)]
 
 
-def promise_places(ctx: Context, draft: StatusDraft, lost_pods: Iterable[PodOnTaintedNode]) -> None:
+def promise_places(ctx: Context, draft: StatusDraft, lost_pods: Iterable[PodAtRisk]) -> None:
     """Promise places to the replacements of `lost_pods`, and of pods that failed on avoided nodes.
 
     `lost_pods`: pods on failed nodes. Avoided nodes are those that caused failures (`failurePolicy.avoidNodes`). There
@@ -251,7 +251,7 @@ def promises_and_notes(ctx: Context, name: str) -> tuple[str, ...]:
 
 def replicated_jobs_with_spares(ctx: Context) -> Iterator[str]:
     """Names of the ReplicatedJobs that have spares."""
-    return iter(dict.fromkeys(spares.group.spare_for for spares in ctx.observed.spares))
+    return iter(dict.fromkeys(spares.rjob.spare_for for spares in ctx.observed.spares))
 
 
 def _spare_entry(ctx: Context, draft: StatusDraft, name: str) -> SpareStatus:
@@ -259,7 +259,7 @@ def _spare_entry(ctx: Context, draft: StatusDraft, name: str) -> SpareStatus:
 
     If several ReplicatedJobs of spares are for `name`, the entry of the first of them has the promises and notes.
     """
-    first_name = next(spares.group.name for spares in ctx.observed.spares if spares.group.spare_for == name)
+    first_name = next(spares.rjob.name for spares in ctx.observed.spares if spares.rjob.spare_for == name)
     return next(entry for entry in draft.status.spares if entry.name == first_name)
 
 

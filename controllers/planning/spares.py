@@ -50,7 +50,7 @@ def _with_separate_spares(observed: Observed) -> Observed:
 
 def jobs_by_index(js_name: str, spares: Spares) -> dict[int, Job]:
     """The Jobs of one ReplicatedJob of spares by job index. A Job whose name does not have this index is left out."""
-    prefix = job_name_prefix(js_name, spares.group.name)
+    prefix = job_name_prefix(js_name, spares.rjob.name)
     indexed = ((integer(job.metadata.labels.get(keys.JOB_INDEX)), job) for job in spares.jobs)
     return {index: job for index, job in indexed if index is not None and job.metadata.name == f"{prefix}{index}"}
 
@@ -78,7 +78,7 @@ def spare_counts(observed: Observed, js: JobSet, children: ChildJobs) -> tuple[S
     entries, stored = [], {entry.name: entry for entry in js.status.spares}
     is_over = js.spec.suspend or bool(js.status.terminal_state)
     for spares in observed.spares:
-        name, indexes = spares.group.name, Indexes() if is_over else wanted_indexes(js, children, spares.group)
+        name, indexes = spares.rjob.name, Indexes() if is_over else wanted_indexes(js, children, spares.rjob)
         jobs = jobs_by_index(js.metadata.name, spares)
         ready = sum(index in indexes and holds_room(job) for index, job in jobs.items())
         stored_entry = stored.get(name, SpareStatus(name=name))
@@ -98,7 +98,7 @@ def with_spare_entries(status: JobSetStatus, js: JobSet, all_spares: Iterable[Sp
     So the spare Jobs that the running set does not want count as succeeded. Kueue also takes back their quota.
     """
     is_over = js.spec.suspend or bool(status.terminal_state)
-    replicas = {} if is_over else {spares.group.name: spares.group.replicas for spares in all_spares}
+    replicas = {} if is_over else {spares.rjob.name: spares.rjob.replicas for spares in all_spares}
     entries = (
         ReplicatedJobStatus(
             name=e.name,

@@ -10,14 +10,12 @@ from api.indexes import Indexes, format_indexes, max_text_bytes
 from api.jobset import JobSet
 from api.jobset_status import (
     MAX_PROMISED,
-    AttemptTimes,
     FailedAttempt,
     FailedNode,
     JobSetStatus,
     LastRestart,
     LeftNode,
     MaintenanceStatus,
-    Recovery,
     ReplicatedJobStatus,
     RuleRestarts,
     RuleStep,
@@ -25,6 +23,7 @@ from api.jobset_status import (
 )
 from api.maintenance import MAX_LEFT_NODES
 from api.policies import MAX_FAILED_NODES
+from api.recovery_times import AttemptTimes, Recovery
 from api.spares import MAX_GROUPS
 from api.status_size import largest_status_size
 from kube.model.meta import MAX_INT32, Condition

@@ -44,6 +44,15 @@ def test_options_that_cannot_be_honoured(version: str, suites: tuple[str, ...], 
     assert text in str(refused.value)
 
 
+def test_the_refusal_lists_the_secure_cipher_suites():
+    with pytest.raises(TLSOptionsError) as refused:
+        check_options("", ["NOPE"])
+    suites = str(refused.value).partition("[")[2].rstrip("]").split(", ")
+    ciphers = ("AES_128_GCM_SHA256", "AES_256_GCM_SHA384", "CHACHA20_POLY1305_SHA256")
+    authenticated = [f"TLS_ECDHE_{key}_WITH_{cipher}" for key in ("ECDSA", "RSA") for cipher in ciphers]
+    assert suites == [*authenticated, *(f"TLS_{cipher}" for cipher in ciphers)]
+
+
 def test_versions_and_ciphers_are_set():
     assert server_context().minimum_version is ssl.TLSVersion.TLSv1_2
     assert server_context("VersionTLS13").minimum_version is ssl.TLSVersion.TLSv1_3

@@ -77,6 +77,13 @@ class TestLookingUp:
         assert len(api.asked()) == 50, "every page is read"
         assert most == 3, "two of a page beside the one that was kept"
 
+    async def test_the_log_names_all_jobs_whose_pods_are_not_known(self, caplog: pytest.LogCaptureFixture):
+        api = Pods()
+        api.answering = refuse(500, path="/pods")
+        with caplog.at_level("INFO"):
+            await list_failed_pods(Client(api), "ns", self.pod_query(5, needed=False), every)
+        assert "failed pods of j0, j1, j2 and 2 more in namespace ns are not known" in caplog.text
+
     async def test_an_error_is_raised_only_where_the_answer_is_needed(self):
         api = Pods()
         api.answering = refuse(500, path="/pods")

@@ -35,7 +35,7 @@ class TestMaintenance:
         cluster.pod("elsewhere", "n2")
         async with cluster.synced():
             pods, names = cluster.watches.pods_in_maintenance(cluster.jobsets.get("ns", "js"))
-            assert [(pod.taint, pod.tainted_since) for pod in pods] == found
+            assert [(pod.taint, pod.at_risk_since) for pod in pods] == found
             assert names == ({"n1"} if found else set())
             assert cluster.on_failed_nodes() == [], "that is another policy"
 
@@ -99,7 +99,7 @@ async def test_a_pod_on_a_node_that_works_gets_its_grace_period(graceful):
         await Executor(client, caches, RecordedEvents()).execute(js, Plan(actions=(action,)))
         stored = cluster.watches.pods.store.get("ns", "p")
     assert client.asked == [{"namespace": "ns", "uid": "u"} | ({} if graceful else {"grace_period_seconds": 0})]
-    assert [(pod.deleting, pod.tracked) for pod in [stored] if pod] == [(True, False)] * graceful
+    assert [(pod.deleting, pod.is_tracked_by_job) for pod in [stored] if pod] == [(True, False)] * graceful
 
 
 class TestEvictions:

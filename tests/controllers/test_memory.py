@@ -44,7 +44,7 @@ SAMPLES = {
     "attempt_times": AttemptTimes(suspended=False, restarts=1, measured=None),
     "pod_reports": Reports(next_check=6.0),
     "served_pod_times": {"uid": 6.5},
-    "pool_is_read": True,
+    "spare_pods_are_read": True,
     "next_start_check": "2026-01-01T00:00:00Z",
     "followed_pods": FollowedPods(attempt=1, pods=None),
     "resumptions": Resumptions(is_reported=False),

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from controllers.planning.actions import DeletePod, NodeQuery, PatchJob, PodQuery
-from controllers.planning.observed import Observed, PodOnTaintedNode
+from controllers.planning.observed import Observed, PodAtRisk
 from controllers.planning.plan import plan
 from kube.model.meta import MAX_INT32
 from tests.support.model.lives import at, settled_later, suspend
@@ -23,7 +23,7 @@ class NodeWorld(World):
 
     def __init__(self, js, **gates):
         super().__init__(js, **gates)
-        self.pods_on_failed_nodes: list[PodOnTaintedNode] = []
+        self.pods_on_failed_nodes: list[PodAtRisk] = []
         self.nodes_back: set[str] = set()
 
     def observe(self) -> Observed:
@@ -46,10 +46,10 @@ class NodeWorld(World):
         self.pods_on_failed_nodes.remove(pod)
 
 
-def on_failed_node(world: NodeWorld, job: str = "js-workers-1", **others) -> PodOnTaintedNode:
+def on_failed_node(world: NodeWorld, job: str = "js-workers-1", **others) -> PodAtRisk:
     """The pod of a Job, on a node that has failed now; it stays on that node."""
-    known = {"node": "n1", "taint": UNREACHABLE, "tainted_since": world.now, **others}
-    pod = PodOnTaintedNode(f"{job}-0-abcde", f"pod-of-{job}", world.jobs[job]["metadata"]["uid"], **known)
+    known = {"node": "n1", "taint": UNREACHABLE, "at_risk_since": world.now, **others}
+    pod = PodAtRisk(f"{job}-0-abcde", f"pod-of-{job}", world.jobs[job]["metadata"]["uid"], **known)
     world.pods_on_failed_nodes.append(pod)
     return pod
 
@@ -105,15 +105,15 @@ class TestAPodOnAFailedNode:
     def test_one_that_is_bound_to_such_a_node_later_has_the_whole_time(self):
         world = running()
         world.seconds += 100
-        on_failed_node(world, tainted_since=at(0), created=world.now)
+        on_failed_node(world, at_risk_since=at(0), created=world.now)
         assert settled_later(world, 29).status.restarts == 0
         assert settled_later(world, 1).status.restarts == 1
 
     def test_the_longest_failure_is_named_first(self):
         world = running()
-        on_failed_node(world, tainted_since=at(0), node="n2")
+        on_failed_node(world, at_risk_since=at(0), node="n2")
         world.pods_on_failed_nodes.append(
-            replace(on_failed_node(world), name="first", tainted_since="2025-12-31T23:59:59Z")
+            replace(on_failed_node(world), name="first", at_risk_since="2025-12-31T23:59:59Z")
         )
         assert settled_later(world, 30).status.attempt_history[0].pod == "first"
 

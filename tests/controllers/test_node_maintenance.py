@@ -7,7 +7,7 @@ import msgspec
 from api import keys
 from api.pod import Pod
 from controllers.planning.actions import DeletePod, NodeQuery, PodQuery
-from controllers.planning.observed import Observed, PodOnTaintedNode
+from controllers.planning.observed import Observed, PodAtRisk
 from tests.support.model.lives import at, settled_later, suspend
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
@@ -25,7 +25,7 @@ class TaintedWorld(World):
         super().__init__(js, **gates)
         self.tainted: set[str] = set()
         self.seen: set[str] | None = None
-        self.bound: list[PodOnTaintedNode] = []
+        self.bound: list[PodAtRisk] = []
         self.deleted: list[str] = []
 
     def _nodes(self, observed: Observed, tainted: set[str]) -> Observed:
@@ -52,15 +52,15 @@ class TaintedWorld(World):
             return
         assert (action.replaced, action.graceful) == (True, True), "the node works"
         [pod] = [pod for pod in self.bound if (pod.name, pod.uid) == (action.name, action.uid)]
-        self.bound[self.bound.index(pod)] = replace(pod, deleting=True, tracked=False)
+        self.bound[self.bound.index(pod)] = replace(pod, deleting=True, is_tracked_by_job=False)
         self.deleted.append(pod.name)
 
     def bind(self, *nodes: str) -> None:
         """The pod of each Job is on the node of its number, and has run since now."""
         jobs = sorted(self.live())
         self.bound = [
-            PodOnTaintedNode(f"{job}-0-{self.seconds}", f"{job}-{self.seconds}", self.jobs[job]["metadata"]["uid"],
-                             node, CORDON, "", created=self.now, tracked=True)
+            PodAtRisk(f"{job}-0-{self.seconds}", f"{job}-{self.seconds}", self.jobs[job]["metadata"]["uid"],
+                             node, CORDON, "", created=self.now, is_tracked_by_job=True)
             for job, node in zip(jobs, nodes, strict=True)
         ]  # fmt: skip
 
@@ -162,7 +162,7 @@ class TestTheNotice:
     def test_a_pod_that_came_after_the_taint_tolerates_it(self):
         world = running()
         world.seconds = 10
-        world.bound = [replace(pod, created=at(5), tainted_since=at(4)) for pod in world.bound]
+        world.bound = [replace(pod, created=at(5), at_risk_since=at(4)) for pod in world.bound]
         taint(world, "n1")
         assert world.status.maintenance is None
 

@@ -15,7 +15,7 @@ from controllers.jobset.controller import Options
 from controllers.jobset.execute import FailedWrites
 from controllers.jobset.node_watches import NodeWatches
 from controllers.jobset.watches import Watches
-from controllers.planning.observed import PodOnTaintedNode
+from controllers.planning.observed import PodAtRisk
 from kube.client import Client
 from kube.controller import Request
 from kube.errors import KubeError
@@ -75,7 +75,7 @@ class Cluster:
 
     def on_failed_nodes(self, now: str = NOW) -> list[tuple[str, str, str, str]]:
         found = self.watches.failed_pods(self.jobsets.get("ns", "js"), now)
-        return sorted((pod.name, pod.node, pod.taint, pod.tainted_since) for pod in found)
+        return sorted((pod.name, pod.node, pod.taint, pod.at_risk_since) for pod in found)
 
     async def read(self, *names: str) -> None:
         await self.watches.read(self.jobsets.get("ns", "js"), names)
@@ -372,5 +372,5 @@ def test_a_pod_on_a_failed_node_says_all_that_is_kept_of_it():
     body = pod_body("p", "n1", uid="pod-uid", creationTimestamp=ADDED, deletionTimestamp=NOW)
     watches.pods.store.apply(bound_pod(msgspec.convert(body | {"status": {"phase": "Failed"}}, DetailedPod)))
     assert watches.failed_pods(store.get("ns", "js"), LATER) == (
-        PodOnTaintedNode("p", "pod-uid", "job-uid", "n1", "", LATER, ADDED, deleting=True, ended=True),
+        PodAtRisk("p", "pod-uid", "job-uid", "n1", "", LATER, ADDED, deleting=True, ended=True),
     )

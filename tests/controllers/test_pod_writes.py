@@ -11,7 +11,7 @@ from api.spare_pods import PoolPod, pool_pod
 from api.spares import counted_place_note
 from controllers.jobset.memory import Memory
 from controllers.jobset.pod_writes import PodWrites
-from controllers.jobset.spare_pods import BY_JOBSET, with_read_pool
+from controllers.jobset.spare_pods import BY_JOBSET, with_read_spare_pods
 from controllers.planning.actions import DeleteJob, GivePlace, LiftGate, PoolQuery
 from controllers.planning.plan import plan
 from kube.client import Client
@@ -108,7 +108,7 @@ class TestANewProcess:
     def test_it_reads_the_pods_before_its_first_place(self):
         world = running(spares=1)
         world.add("js-workers-1")
-        observed = replace(world.observe(), pool_is_read=False)
+        observed = replace(world.observe(), spare_pods_are_read=False)
         asking = plan(observed, world.gates)
         assert (asking.pod_query, asking.actions) == (PoolQuery(), ())
         [given] = [action for action in world.plan().actions if isinstance(action, GivePlace)]
@@ -120,7 +120,7 @@ class TestANewProcess:
         pod = world.add("js-workers-1")
         world.settle()
         assert world.entry == (1, (counted_place_note(pod),))
-        asking = plan(replace(world.observe(), pool_is_read=False), world.gates)
+        asking = plan(replace(world.observe(), spare_pods_are_read=False), world.gates)
         assert (asking.pod_query, asking.actions) == (PoolQuery(), ())
 
     async def test_what_it_has_read_replaces_what_was_watched(self, api: MemoryApi):
@@ -132,7 +132,7 @@ class TestANewProcess:
         world, memory = running(), Memory("u")
         js = world.observe().jobset
         js = msgspec.structs.replace(js, metadata=msgspec.structs.replace(js.metadata, uid="u"))
-        observed = replace(world.observe(), jobset=js, pool_is_read=False)
-        found = await with_read_pool(Client(api), observed, store, memory)
+        observed = replace(world.observe(), jobset=js, spare_pods_are_read=False)
+        found = await with_read_spare_pods(Client(api), observed, store, memory)
         assert [(pod.name, pod.nominated) for pod in found.spare_pods] == [("new", "n1")]
-        assert (found.pool_is_read, found.served_pods) == (True, {"uid-new"})
+        assert (found.spare_pods_are_read, found.served_pods) == (True, {"uid-new"})

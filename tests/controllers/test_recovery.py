@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.jobset_status import AttemptTimes, Recovery
+from api.recovery_times import AttemptTimes, Recovery
 from controllers.planning.recovery import MAX_HISTORY, elapsed_seconds, goodput
 from tests.controllers.test_in_place import pod
 from tests.controllers.test_node_failure import NodeWorld, on_failed_node

@@ -367,7 +367,7 @@ def _jobs_change(world: DomainWorld, step: str) -> None:
                 world.fail(name)
         case _:
             for name in [name for name in workers if step in {"lose both", f"lose {name[-1]}"}]:
-                on_failed_node(world, name, tainted_since=world.now)
+                on_failed_node(world, name, at_risk_since=world.now)
 
 
 def _pods_change(world: DomainWorld, step: str) -> None:

@@ -12,7 +12,7 @@ from api import keys
 from api.pod import DetailedPod
 from api.spare_pods import PoolPod, pool_pod
 from controllers.planning.actions import GivePlace, LiftGate
-from controllers.planning.observed import Observed, PodOnTaintedNode
+from controllers.planning.observed import Observed, PodAtRisk
 from controllers.planning.spare_places import places
 from controllers.planning.spares import separate_spares
 from tests.controllers.test_node_failure import NodeWorld, deleted, on_failed_node
@@ -141,7 +141,7 @@ def test_a_pod_that_loses_its_node_is_promised_a_place_and_the_next_one_gets_it(
 def test_a_move_before_maintenance_promises_a_place(monkeypatch):
     world = running(maintenance={"taintKeys": ["cordon"]})
     uid = world.jobs[LOST]["metadata"]["uid"]
-    leaving = PodOnTaintedNode(f"{LOST}-0-old", "old", uid, "n1", "cordon", "", created=world.now)
+    leaving = PodAtRisk(f"{LOST}-0-old", "old", uid, "n1", "cordon", "", created=world.now)
     nodes = frozenset({"n1"})
     look = world.observe
     seen = {"pods_to_move": (leaving,), "nodes_in_maintenance": nodes, "read_nodes": nodes}
@@ -297,7 +297,7 @@ def _apply(world: PoolWorld, step: str) -> None:
         case "lose 0" | "lose 1" | "lose both":
             for name in workers:
                 if step in {"lose both", f"lose {name[-1]}"}:
-                    on_failed_node(world, name, tainted_since=world.now)
+                    on_failed_node(world, name, at_risk_since=world.now)
         case "spare dies":
             world.pool.pop(next((name for name, pod in world.pool.items() if pod.is_spare), ""), None)
         case "pods":

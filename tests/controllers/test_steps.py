@@ -17,12 +17,12 @@ from api.jobset_status import (
     JobSetStatus,
     LastRestart,
     MaintenanceStatus,
-    Recovery,
     ReplicatedJobStatus,
     RuleRestarts,
     RuleStep,
     SpareStatus,
 )
+from api.recovery_times import Recovery
 from controllers.planning.actions import DeleteJob, Event, FailedPodQuery
 from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, restart_set
 from controllers.planning.partial import LastPartial, Partial, combine

@@ -77,11 +77,12 @@ def test_the_level_is_not_named_where_two_could_be_meant():
     assert "that is:" not in played.explain()[0]
 
 
-def test_labels_that_nodes_lack_where_nodes_may_not_be_listed():
+def test_labels_that_nodes_may_lack_where_nodes_may_not_be_listed():
     played = Played(NESTED)
     played.refuse_all("no feasible placements found")
     text, body = played.explain()
     labels = "example.com/superslice=VALUE example.com/cube=VALUE"
+    assert "to fix: if no node has all labels of its levels (example.com/superslice, example.com/cube), have" in text
     assert f"have an administrator of the cluster run kubectl label node NODE {labels}, or choose another" in text
     assert "it goes on by itself" not in text
     assert body["level"] == "fault"

@@ -584,48 +584,53 @@ class ReplicatedJobStatus(Model):
     job_restarts: list[StrictInt] = Field(default_factory=list)
     """Restarts of each Job by its index (feature gate RestartJob)."""
     job_restarts_count_towards_max: list[StrictInt] = Field(default_factory=list)
-    """Of those, the ones counted against maxRestarts."""
+    """Restarts in jobRestarts that count against maxRestarts, by index."""
     completed_indexes: str | None = None
-    """Indexes of the Jobs that completed in this attempt, as in batch/v1 (1,3-5), or a bitmap if that text is long
-    (bits: and base64, bit i of byte b, from the lowest, is index 8b+i): a completed Job that is deleted is not
-    run again. Not in the Go JobSet.
+    """Indexes of the Jobs that completed in this attempt, in the format of batch/v1, such as `1,3-5`.
+
+    If that text is long: `bits:` and a bitmap in base64, in which the bit of index n is bit n%8 (0 is the lowest)
+    of byte n/8. A completed Job that is deleted is not run again. Not in the Go JobSet.
     """
     started: StrictBool | None = None
-    """Whether every Job was ready or had succeeded at some time of this attempt; kept where a later ReplicatedJob
-    waits for it. A restart or a suspension takes it back. Not in the Go JobSet.
+    """Whether every Job was ready or had succeeded at some time of this attempt.
+
+    Recorded only if a later ReplicatedJob waits for this one. False again after a restart or a suspension. Not in
+    the Go JobSet.
     """
     released: StrictBool | None = None
-    """Whether its stage has been released in this attempt (executionPolicy InOrder).
+    """Whether the stage of the ReplicatedJob has been released in this attempt.
 
-    A restart or a suspension takes it back. Not in the Go JobSet.
+    With executionPolicy InOrder, ReplicatedJobs are divided into stages, and may start once their stage is
+    released. False again after a restart or a suspension. Not in the Go JobSet.
     """
     remaining: StrictInt | None = None
-    """Jobs that are still to come or to end (executionPolicy InOrder): those that have not completed in this
-    attempt, whether or not their stage has been released. 0: what its stage was given may be used for others. A
-    restart raises it again. Not in the Go JobSet.
+    """Jobs that have not completed in this attempt, whether or not their stage has been released.
+
+    Only with executionPolicy InOrder. 0: the quota of this ReplicatedJob may be used for others. A restart of the
+    set raises the number again. Not in the Go JobSet.
     """
 
 
 class RuleRestarts(Model):
-    """How often a rule of the failure policy that has a limit of its own was applied. Not in the Go JobSet."""
+    """How often a rule of the failure policy that has its own maxRestarts was applied. Not in the Go JobSet."""
 
     name: str | None = None
     """Name of the rule."""
     restarts: StrictInt | None = None
-    """Restarts that it has brought about."""
+    """Restarts by the rule."""
 
 
 class RuleStep(Model):
-    """How far a rule of the failure policy that says `then` has come. Not in the Go JobSet."""
+    """How far a rule of the failure policy with further actions (`then`) has come. Not in the Go JobSet."""
 
     name: str | None = None
     """Name of the rule."""
     step: StrictInt | None = None
-    """Number of the action that it takes, from 1: the rule's own."""
+    """Number of the action that the rule takes now: 1 is its own action, 2 the first of `then`."""
     restarts: StrictInt | None = None
     """Restarts by that action."""
     times: list[str] = Field(default_factory=list)
-    """When the last of them were decided; absent where no withinSeconds asks for it."""
+    """Times of the last restarts by that action. Absent if the action has no withinSeconds."""
 
 
 class LastRestart(Model):
@@ -636,7 +641,7 @@ class LastRestart(Model):
     planned, NodeMaintenance, ReplicasReduced, ReplicasRestored or ReplicasChanged.
     """
     start_time: str | None = None
-    """When it was decided: RFC 3339, seconds."""
+    """When the restart was decided: RFC 3339, seconds."""
     duration_seconds: StrictInt | None = None
     """Seconds until every Job was ready or done again; absent until then."""
 
@@ -647,27 +652,29 @@ class FailedAttempt(Model):
     attempt: StrictInt | None = None
     """Number of the attempt, counted as in executionAttempts."""
     time: str | None = None
-    """When it was given up: RFC 3339, seconds."""
+    """When the attempt ended: RFC 3339, seconds."""
     reason: str | None = None
     """Reason of the Failed or RestartingJobSet condition that followed; InPlaceRestart if none did."""
     message: str | None = None
-    """Reason and message with which the Job failed, at most 1024 bytes; or what else ended the attempt."""
+    """Reason and message of the failure of the Job, or what else ended the attempt, at most 1024 bytes."""
     failed_job: str | None = None
-    """Name of the failed Job that decided; absent where a deadline did."""
+    """Name of the failed Job that ended the attempt. Absent if a deadline did."""
     pod: str | None = None
-    """Name of its first failed pod, where one was found."""
+    """Name of the first failed pod of that Job. Absent if none was found."""
     node: str | None = None
     """Node of that pod."""
     container: str | None = None
-    """Container of that pod that decided, or failed first."""
+    """Container of that pod that matched the rule, or that failed first."""
     exit_code: StrictInt | None = None
     """Exit code of that container."""
     pod_reason: str | None = None
-    """Why that container or pod failed, as its kubelet says, at most 256 bytes: OOMKilled, Evicted."""
+    """Why the kubelet says that container or pod failed, such as OOMKilled or Evicted. At most 256 bytes."""
     termination_message: str | None = None
-    """End of its termination message, or what its agent sent instead, at most 1024 bytes."""
+    """End of the container's termination message, or the message that the agent of in-place restart reported
+    instead. At most 1024 bytes.
+    """
     step: StrictInt | None = None
-    """Number of the action of the rule that decided, from 1; absent without `then`."""
+    """Number of the action of the rule that was taken, from 1. Absent if the rule has no `then`."""
 
 
 class AttemptTimes(Model):
@@ -676,37 +683,38 @@ class AttemptTimes(Model):
     attempt: StrictInt | None = None
     """Number of the attempt, counted as in executionAttempts."""
     since: str | None = None
-    """When what made it necessary happened: a failure, else the start or the resume.
-
-    RFC 3339, seconds; the other times count from here.
+    """When the event happened that made the start or recovery necessary: a failure, or the creation or resume of
+    the set. RFC 3339, seconds. The other times count from here.
     """
     detected_after_seconds: StrictInt | None = None
-    """Seconds until the restart was decided; absent for a start, a resume and a move."""
+    """Seconds until the restart was decided. Absent for a start, a resume and a planned restart."""
     drained_after_seconds: StrictInt | None = None
-    """Seconds until the old Jobs and pods were gone; absent where none had to go."""
+    """Seconds until the old Jobs and pods were gone. Absent if none had to go."""
     created_after_seconds: StrictInt | None = None
-    """Seconds until all Jobs that might run existed; absent where none was created."""
+    """Seconds until all Jobs that might start existed. Absent if none was created."""
     ready_after_seconds: StrictInt | None = None
-    """Seconds until all of them were ready or done; absent until then."""
+    """Seconds until all of these Jobs were ready or done. Absent until then."""
     running_seconds: StrictInt | None = None
-    """Seconds that it then ran, as far as they are counted."""
+    """Seconds that the attempt ran after that, until `recovery.since`."""
 
 
 class Recovery(Model):
     """How long the set ran, how long it did not, and what its recoveries took. Not in the Go JobSet."""
 
     running_seconds: StrictInt | None = None
-    """Seconds in which every Job that might run was ready or done, until `since`."""
+    """Seconds in which every Job that might start was ready or done, until `since`."""
     lost_seconds: StrictInt | None = None
-    """All other seconds until `since`, without those for which it was suspended."""
+    """All other seconds until `since`, except those for which the set was suspended."""
     spare_seconds: StrictInt | None = None
-    """Of all these seconds, those for which a spare held a place, summed over the ready spares."""
+    """Seconds for which spares (idle Jobs that hold nodes for pods that lose theirs) were ready, summed over the
+    spares. They are no part of the other two sums.
+    """
     goodput: str | None = None
-    """runningSeconds as a share of both, rounded down: `99.5%`."""
+    """Share of runningSeconds in runningSeconds and lostSeconds, rounded down: `99.5%`."""
     running: StrictBool | None = None
-    """Whether it has run since then; else these seconds are lost."""
+    """Whether the set runs since `since`. If not, the seconds since then are lost."""
     since: str | None = None
-    """Until when the seconds are counted: RFC 3339, seconds. Absent while suspended and after the end."""
+    """Time until which the seconds are counted: RFC 3339, seconds. Absent while suspended and after the end."""
     attempts: list[AttemptTimes] = Field(default_factory=list)
     """The last starts and recoveries, oldest first, at most 10."""
 
@@ -719,31 +727,31 @@ class FailedNode(Model):
     failures: StrictInt | None = None
     """Times that it failed the set."""
     last_time: str | None = None
-    """When it last did: RFC 3339, seconds."""
+    """When it last failed the set: RFC 3339, seconds."""
     reason: str | None = None
-    """How, in words, at most 256 bytes."""
+    """How it failed the set, in words. At most 256 bytes."""
     topology_key: str | None = None
-    """With scope Domain: the label of nodes by which the Job was placed."""
+    """With scope Domain: the key of the node label by which the Job was placed."""
     domain: str | None = None
-    """With scope Domain: the value of that label, where it is known."""
+    """With scope Domain: the value of that label. Absent if it is not known."""
 
 
 class LeftNode(Model):
-    """A node that has a taint of the set's maintenance, or evicted pods of the set. Not in the Go JobSet."""
+    """A node that the set leaves or has left, since it has one of the taints or evicted pods. Not in the Go JobSet."""
 
     name: str | None = None
     """Name of the node."""
     taint: str | None = None
-    """Key of the taint by which it was noticed. Absent: by the eviction of a pod of the set."""
+    """Key of the taint by which the node was noticed. Absent if a pod of the set was evicted from it."""
     pods_until: str | None = None
-    """When the newest pod that has to leave it was created: RFC 3339.
+    """When the newest of the pods that have to leave the node was created: RFC 3339.
 
-    Later ones tolerate the taint, and stay unless they are evicted.
+    Pods that are created later tolerate the taint, and stay unless they are evicted.
     """
     moved: StrictBool | None = None
-    """Whether the set has left it.
+    """Whether the set has left the node.
 
-    It is not left again before all of the taints are gone, unless a later pod is evicted.
+    The set does not leave it again before all of the taints are gone, unless a later pod is evicted.
     """
 
 
@@ -751,11 +759,11 @@ class MaintenanceStatus(Model):
     """Which nodes the set leaves for maintenance, and when. Not in the Go JobSet."""
 
     notice_time: str | None = None
-    """When the first of the nodes was noticed that the set has not left: RFC 3339. Absent: there is none."""
+    """When the first node that the set still has to leave was noticed: RFC 3339. Absent if there is none."""
     move_time: str | None = None
-    """When the set leaves them at the latest: RFC 3339. Absent as noticeTime."""
+    """When the set leaves these nodes at the latest: RFC 3339. Absent if noticeTime is."""
     nodes: list[LeftNode] = Field(default_factory=list)
-    """Nodes with one of the taints, or with evicted pods, that have, or had, pods of the set."""
+    """Nodes with one of the taints or with evicted pods, if they have or had pods of the set."""
 
 
 class ReducedReplicas(Model):
@@ -774,26 +782,31 @@ class ReducedReplicas(Model):
 
 
 class SpareStatus(Model):
-    """Jobs of a ReplicatedJob with `spareFor`. Not in the Go JobSet."""
+    """Spares: the Jobs of a ReplicatedJob with `spareFor`. Not in the Go JobSet.
+
+    The pods of a spare are idle. Each of them holds a place on its node for a pod of another ReplicatedJob.
+    """
 
     name: str | None = None
     """Name of the ReplicatedJob."""
     ready: StrictInt | None = None
-    """Jobs of which every pod holds a place."""
+    """Jobs of which every pod is ready, and so holds a place."""
     missing: StrictInt | None = None
-    """Jobs that do not exist, or have a pod without a place."""
+    """Jobs that do not exist, or have a pod that is not ready."""
     used: StrictInt | None = None
     """Places that were given to other pods since the JobSet was created."""
     promised_to: list[str] = Field(default_factory=list)
-    """Pods, without the last part of their names, that have lost their nodes: those that come in their place get
-    places of spares. In exclusive placement: the leader of a Job; once it has a domain, `*` stands for the
-    other pods. `=` and a whole name: a pod that is not held back, whose place is in `used` and about to be
-    given.
+    """Pods that get places of spares.
+
+    `set-rjob-0-1` is a pod name without its random suffix: that pod has lost its node, and the pod that replaces it
+    is held back until it gets a place. In exclusive placement, only the leader of a Job (`set-rjob-0-0`) is named,
+    and `set-rjob-0-*` stands for the other pods once the leader has a domain. `=set-rjob-0-1-abcde` is a pod that
+    is not held back: its place is counted in `used`, and about to be given.
     """
 
 
 class JobSetStatus(Model):
-    """What is."""
+    """Observed state of the JobSet."""
 
     conditions: list[Condition] = Field(default_factory=list)
     """Completed, Failed, Suspended, RestartingJobSet, StartupPolicyInProgress, StartupPolicyCompleted; with
@@ -802,38 +815,48 @@ class JobSetStatus(Model):
     restarts: StrictInt | None = None
     """Restarts of the whole set. Always present."""
     restarts_count_towards_max: StrictInt | None = None
-    """Of those, the ones counted against maxRestarts."""
+    """Restarts that count against maxRestarts."""
     terminal_state: str | None = None
-    """Completed or Failed once the set is finished, else absent."""
+    """Completed or Failed once the set is finished. Absent until then."""
     replicated_jobs_status: list[ReplicatedJobStatus] = Field(default_factory=list)
-    """Counts for each ReplicatedJob, by name descending."""
+    """Counts for each ReplicatedJob, in descending order of names."""
     ready_jobs: str | None = None
     """Jobs that are ready or have succeeded, of all Jobs of the set, as of the last write of the status: `2/4`.
 
     For people; programs read replicatedJobsStatus. Not in the Go JobSet.
     """
     current_stage: str | None = None
-    """Last stage that has been released, `trainer (2/3)` (executionPolicy InOrder). Not in the Go JobSet."""
+    """Last stage that has been released, and its number of all stages: `trainer (2/3)`.
+
+    With executionPolicy InOrder, the ReplicatedJobs of a stage may start once it is released. Not in the Go JobSet.
+    """
     failure_policy_restarts: list[RuleRestarts] = Field(default_factory=list)
-    """Restarts by rules with maxRestarts of their own. Not in the Go JobSet."""
+    """Restarts by rules that have their own maxRestarts. Not in the Go JobSet."""
     failure_policy_steps: list[RuleStep] = Field(default_factory=list)
-    """How far rules that say `then` have come (feature gate JobSetFailureEscalation). Not in the Go JobSet."""
+    """How far rules with further actions (`then`) have come (feature gate JobSetFailureEscalation).
+
+    Not in the Go JobSet.
+    """
     execution_attempts: StrictInt | None = None
     """Number of the attempt that runs, from 0: one more for each restart of the set, each resume after a
-    suspension (KEP-1282), and each planned move in place. Absent until the set first ran. Not in the Go JobSet.
+    suspension (KEP-1282), and each time that only pods on nodes in maintenance are replaced. Absent until the
+    set first ran. Not in the Go JobSet.
     """
     start_time: str | None = None
     """When the set began to run: RFC 3339, seconds.
 
-    The deadline counts from here. A resume and a restart of the set begin it again; absent while suspended. Kept
-    only for a set with activeDeadlineSeconds (feature gate JobSetActiveDeadlineSeconds).
+    The deadline counts from here. A resume and a restart of the set set it again. Absent while suspended, and
+    without activeDeadlineSeconds (feature gate JobSetActiveDeadlineSeconds).
     """
     last_restart: LastRestart | None = None
     """The last restart of the whole set; absent before the first. Not in the Go JobSet."""
     attempt_history: list[FailedAttempt] = Field(default_factory=list)
     """How the last attempts failed, oldest first, at most 10. Not in the Go JobSet."""
     recovery: Recovery | None = None
-    """What failures cost (feature gate JobSetRecoveryTimes); absent without it. Not in the Go JobSet."""
+    """How much time failures cost (feature gate JobSetRecoveryTimes).
+
+    Absent without the gate. Not in the Go JobSet.
+    """
     failed_nodes: list[FailedNode] = Field(default_factory=list)
     """Nodes that failed the set within failurePolicy.avoidNodes.forSeconds, by the time of their last failure
     (feature gate JobSetAvoidNodes). Not in the Go JobSet.
@@ -841,16 +864,21 @@ class JobSetStatus(Model):
     maintenance: MaintenanceStatus | None = None
     """Nodes that the set leaves by failurePolicy.maintenance (feature gate JobSetNodeMaintenance).
 
-    Absent: none. Not in the Go JobSet.
+    Absent if there are none. Not in the Go JobSet.
     """
     reduced_replicas: list[ReducedReplicas] = Field(default_factory=list)
     """ReplicatedJobs that run with fewer Jobs than spec says, by failurePolicy.nodeFailure.whenNoCapacity (feature
-    gate JobSetElasticReplicas). Absent: none. Not in the Go JobSet.
+    gate JobSetElasticReplicas). Absent if there are none. Not in the Go JobSet.
     """
     spares: list[SpareStatus] = Field(default_factory=list)
-    """Spares of the set (feature gate JobSetSpares). Absent: none. Not in the Go JobSet."""
+    """Spares of the set: idle Jobs that hold nodes for pods that lose theirs (feature gate JobSetSpares).
+
+    Absent if there are none. Not in the Go JobSet.
+    """
     previous_in_place_restart_attempt: StrictInt | None = None
-    """Highest in-place attempt that is to be left (feature gate InPlaceRestart)."""
+    """Highest in-place attempt that is over: containers in attempts up to this one have to restart (feature gate
+    InPlaceRestart).
+    """
     current_in_place_restart_attempt: StrictInt | None = None
     """In-place attempt that all pods have reached (feature gate InPlaceRestart)."""
 

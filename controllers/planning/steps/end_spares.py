@@ -27,6 +27,6 @@ def end_spares(ctx: Context) -> Partial:
 def _unwanted_jobs(ctx: Context, spares: Spares) -> list[Job]:
     """The spares whose job index is not wanted, or whose index label does not fit the name."""
     jobs = jobs_by_index(ctx.js.metadata.name, spares)
-    indexes = wanted_indexes(ctx.js, ctx.children, spares.group)
+    indexes = wanted_indexes(ctx.js, ctx.children, spares.rjob)
     wanted_uids = {job.metadata.uid for index, job in jobs.items() if index in indexes}
     return [job for job in spares.jobs if job.metadata.uid not in wanted_uids]

@@ -67,7 +67,8 @@ def give_places(ctx: Context) -> Partial:
             else:
                 ended_promises = [*promises_and_notes(ctx, name)]
         note_given_places(ctx, draft, name, given_places, ended_promises)
-    if not ctx.observed.pool_is_read and (has_notes(ctx) or any(isinstance(action, GivePlace) for action in actions)):
+    has_places = has_notes(ctx) or any(isinstance(action, GivePlace) for action in actions)
+    if has_places and not ctx.observed.spare_pods_are_read:
         return LastPartial(pod_query=PoolQuery())
     waits += [PLACE_COOLDOWN for pod in ctx.observed.spare_pods if pod.uid in ctx.observed.served_pods]
     return draft_result(draft, *actions, status_first=bool(actions), requeue_after=min(waits, default=None))

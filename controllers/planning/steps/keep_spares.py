@@ -52,7 +52,7 @@ def keep_spares(ctx: Context) -> Partial:
     avoided_nodes = nodes_to_avoid(ctx.js, ctx.now) if avoid_policy(ctx) is not None else ()
     avoided_names = {node.name for node in avoided_nodes}
     for spares in ctx.observed.spares:
-        spare_rjob = spares.group
+        spare_rjob = spares.rjob
         wanted = wanted_indexes(ctx.js, ctx.children, spare_rjob)
         jobs = {index: job for index, job in jobs_by_index(ctx.js.metadata.name, spares).items() if index in wanted}
         for job in jobs.values():

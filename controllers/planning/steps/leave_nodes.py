@@ -36,7 +36,7 @@ from controllers.planning.attempts import PLANNED, begin_attempt, request_next_a
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.maintenance import GATE, REASON
-from controllers.planning.observed import PodOnTaintedNode
+from controllers.planning.observed import PodAtRisk
 from controllers.planning.partial import NOTHING, LastPartial, Partial, draft_result
 from controllers.planning.reported_attempts import apply_reports, continues_in_place
 from controllers.planning.spare_places import promise_places
@@ -45,7 +45,7 @@ from kube.model.meta import age
 
 _NO_MAINTENANCE = MaintenanceStatus()
 
-PodsByNode = Mapping[str, list[PodOnTaintedNode]]
+PodsByNode = Mapping[str, list[PodAtRisk]]
 
 
 class _Nodes(NamedTuple):
@@ -113,14 +113,14 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
 
 def _pods_by_node(ctx: Context) -> PodsByNode:
     """By node, the pods of `_observed_pods` that are evicted, or neither end nor have ended."""
-    pods: dict[str, list[PodOnTaintedNode]] = {}
+    pods: dict[str, list[PodAtRisk]] = {}
     for pod in _observed_pods(ctx):
         if pod.evicted or not (pod.deleting or pod.ended):
             pods.setdefault(pod.node, []).append(pod)
     return pods
 
 
-def _observed_pods(ctx: Context) -> list[PodOnTaintedNode]:
+def _observed_pods(ctx: Context) -> list[PodAtRisk]:
     """The pods of running Jobs on nodes in maintenance; none while the set is suspended."""
     active = () if ctx.js.spec.suspend else ctx.children.active
     running = {child.job.metadata.uid for child in active if child.may_run}
@@ -180,7 +180,7 @@ def _new_nodes(pods: PodsByNode, stored_names: set[str]) -> list[LeftNode]:
     nodes = []
     for name in sorted(pods.keys() - stored_names):
         earlier = [
-            pod for pod in pods[name] if pod.taint and (not pod.tainted_since or pod.created <= pod.tainted_since)
+            pod for pod in pods[name] if pod.taint and (not pod.at_risk_since or pod.created <= pod.at_risk_since)
         ]
         evicted = [pod for pod in pods[name] if pod.evicted]
         if earlier or evicted:
@@ -189,12 +189,12 @@ def _new_nodes(pods: PodsByNode, stored_names: set[str]) -> list[LeftNode]:
     return nodes
 
 
-def _leaving_pods(node: LeftNode, pods: PodsByNode) -> list[PodOnTaintedNode]:
+def _leaving_pods(node: LeftNode, pods: PodsByNode) -> list[PodAtRisk]:
     """The pods that have to leave the node."""
     return [pod for pod in pods.get(node.name, ()) if _has_to_leave(pod, node)]
 
 
-def _has_to_leave(pod: PodOnTaintedNode, node: LeftNode) -> bool:
+def _has_to_leave(pod: PodAtRisk, node: LeftNode) -> bool:
     return pod.created <= node.pods_until and bool(pod.taint or pod.evicted)
 
 
@@ -329,7 +329,7 @@ def _deletions(ctx: Context, nodes: Iterable[LeftNode]) -> list[DeletePod]:
         DeletePod(pod.name, pod.uid, replaced=True, graceful=True)
         for pod in _observed_pods(ctx)
         if pod.node in left_nodes and _has_to_leave(pod, left_nodes[pod.node])
-        if not pod.ended and (pod.tracked or not pod.deleting)
+        if not pod.ended and (pod.is_tracked_by_job or not pod.deleting)
     ]
 
 

@@ -23,7 +23,7 @@ from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.finished import has_finished
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE
-from controllers.planning.observed import PodOnTaintedNode
+from controllers.planning.observed import PodAtRisk
 from controllers.planning.partial import NOTHING, LastPartial, Partial, draft_result
 from controllers.planning.status import list_some
 from kube.model.meta import MAX_INT32
@@ -96,13 +96,13 @@ def _patches_to_prompt_job_controller(js: JobSet, jobs: Iterable[Child], attempt
     return [PatchJob(name, {"metadata": {"uid": uid}, **change}) for name, uid in islice(uids.items(), MAX_PROMPTED)]
 
 
-def _has_to_be_deleted(pod: PodOnTaintedNode, policy: NodeFailure) -> bool:
+def _has_to_be_deleted(pod: PodAtRisk, policy: NodeFailure) -> bool:
     """Whether to delete the pod without its kubelet: the policy demands that, or the node does not exist any more."""
     return pod.deleting and (policy.force_delete_pods or not pod.taint)
 
 
 def _message_about_blocking_pods(
-    ctx: Context, due_pods: Iterable[PodOnTaintedNode], pods_to_delete: Container[PodOnTaintedNode]
+    ctx: Context, due_pods: Iterable[PodAtRisk], pods_to_delete: Container[PodAtRisk]
 ) -> str:
     """A message about pods on lost nodes that delay a restart, with advice; empty if there are no such pods.
 

@@ -2,7 +2,8 @@
 
 from datetime import datetime
 
-from api.jobset_status import AttemptTimes, JobSetStatus, Recovery
+from api.jobset_status import JobSetStatus
+from api.recovery_times import AttemptTimes, Recovery
 from kube.model.meta import seconds_between
 
 Said = tuple[int | str | None, ...]

@@ -198,10 +198,10 @@ def open_notice_of(stage) -> None:
 
 @pytest.mark.integration
 def test_an_agent_passes_the_notice_on_and_its_pod_says_that_the_worker_is_ready(stage):
-    begin_attempt(stage, WORKER)
+    agent = begin_attempt(stage, WORKER)
     open_notice_of(stage)
-    said = wait_for(lambda: stage.pod()["metadata"]["annotations"].get(keys.MAINTENANCE_ACKNOWLEDGED))
-    assert said == TIME
+    agent.wait_log("the worker is ready to move, and the pod says so")
+    assert stage.pod()["metadata"]["annotations"][keys.MAINTENANCE_ACKNOWLEDGED] == TIME
 
 
 @pytest.mark.integration

@@ -199,7 +199,7 @@ def test_a_flood_is_answered_in_bounds(flood: str):
 
 def test_many_warnings_hide_no_error():
     jobs_of_others = many(MAX_FINDINGS + 1, lambda i: rjob(f"r{i}", job={"managedBy": "acme.io/jobs"}))
-    js = set_in(jobs_of_others, ("spec", "coordinator"), {"replicatedJob": "nobody"})
+    js = set_in(jobs_of_others, ("spec", "coordinator"), {"replicatedJob": "absent"})
     findings = ENGINE.findings_about_new(js, defaults=False)
     assert len(findings.warnings) == MAX_FINDINGS
     assert [error.path.parts for error in findings.errors] == [("spec", "coordinator", "replicatedJob")]
